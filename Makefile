@@ -1,0 +1,45 @@
+# Every target sets itself up: the first one that runs makes .venv.
+PYTHON ?= python3
+# One torch for all of us. Set TORCH to another version from 2.11 to 2.13 to try it.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+
+.PHONY: demo test test-slow check format bench clean
+
+demo: .venv/installed
+	$(BIN)/python -m clearhead.demo
+
+test: check
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+test-slow: .venv/installed-dev
+	OMP_NUM_THREADS=2 $(BIN)/pytest -m slow
+
+check: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/installed-dev
+	$(BIN)/pip install --quiet -e '.[bench]'
+	$(BIN)/python benchmarks/cpu_embed.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
+
+.venv/torch:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	touch $@
+
+.venv/installed: .venv/torch pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/installed-dev: .venv/torch pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ .venv/installed

@@ -1,0 +1,122 @@
+"""BERT (Devlin et al. 2018): the 2017 encoder with learned positions, segment embeddings and GELU; post-norm.
+
+Pre-trained by filling masks and by telling whether one sentence follows another.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
+from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BertConfig:
+    """Field names are those of the published config.json; the defaults are BERT-base, uncased."""
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_config(self, self.hidden_act)
+        check_heads(self.hidden_size, self.num_attention_heads)
+
+
+class Bert(nn.Module):
+    """Ids to hidden states, in either layout."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = SummedEmbeddings(
+            config.vocab_size,
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.hidden_size,
+            norm_eps=config.layer_norm_eps,
+            dropout=config.hidden_dropout_prob,
+        )
+        self.blocks = nn.ModuleList(
+            PostNormBlock(
+                MultiHeadAttention(
+                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
+                ),
+                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
+                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+                dropout=config.hidden_dropout_prob,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        initialise(self, config.initializer_range)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.embeddings.max_length
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions, segments)
+        for block in self.blocks:
+            x = block(x, layout)
+        return x
+
+
+def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs; those that read [CLS] share one pooler."""
+    config, width = bert.config, bert.config.hidden_size
+    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    pooler = Pooler(width, act="tanh")
+    build: dict[str, Callable[[int], nn.Module]] = {
+        "masked_lm": lambda _: MaskedLMHead(
+            width, bert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
+        ),
+        "pooled": lambda _: pooler,
+        "next_sentence": lambda n: SequenceHead(pooler, width, n),
+        "classes": lambda n: SequenceHead(pooler, width, n, dropout),
+        "choice": lambda n: SequenceHead(pooler, width, n, dropout),
+        "tags": lambda n: TokenHead(width, n, dropout),
+        "span": lambda n: TokenHead(width, n),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, config.initializer_range)
+    return built
+
+
+def _preset(layers: int, width: int, heads: int) -> BertConfig:
+    return BertConfig(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width
+    )
+
+
+# Devlin et al. 2018 (base, large) and Turc et al. 2019 (the small ones)
+PRESETS = {
+    "tiny": _preset(2, 128, 2),
+    "mini": _preset(4, 256, 4),
+    "small": _preset(4, 512, 8),
+    "medium": _preset(8, 512, 8),
+    "base": _preset(12, 768, 12),
+    "large": _preset(24, 1024, 16),
+}

@@ -1,0 +1,1 @@
+"""The parts: attention, layouts, positions, embeddings, blocks, heads, adapters."""

@@ -1,0 +1,107 @@
+"""One Transformer layer: attention between tokens, then a feed-forward for each token, both with a residual."""
+
+# D width · F feed-forward width; … is (N) packed or (B, T) padded
+
+from collections.abc import Callable
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clearhead.errors import BadConfig
+from clearhead.nn.layout import Layout
+
+Activation = Callable[[Tensor], Tensor]
+
+# by the names that published configurations use
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+    "tanh": F.tanh,
+}
+
+
+def activation(name: str) -> Activation:
+    """Look an activation up by its published name."""
+    if name not in ACTIVATIONS:
+        raise BadConfig(f"unknown activation {name!r}; known: {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+class FeedForward(nn.Module):
+    """Widen, bend, narrow: (…, D) -> (…, D) through F."""
+
+    def __init__(self, width: int, inner: int, *, act: str, bias: bool = True) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.act = activation(act)
+        self.down = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Work on each token by itself."""
+        return self.down(self.act(self.up(x)))
+
+
+class GatedFeedForward(nn.Module):
+    """Shazeer 2020 (GeGLU with act="gelu"): one half of the widened token gates the other."""
+
+    def __init__(self, width: int, inner: int, *, act: str, bias: bool = True) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, 2 * inner, bias=bias)
+        self.act = activation(act)
+        self.down = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Work on each token by itself."""
+        value, gate = self.up(x).chunk(2, -1)
+        return self.down(self.act(value) * gate)
+
+
+class PostNormBlock(nn.Module):
+    """The 2017 block: normalise after each residual sum. Made for BERT and its first relatives."""
+
+    def __init__(
+        self, attention: nn.Module, feedforward: nn.Module, norm: Callable[[], nn.Module], dropout: float
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.norm_1 = norm()
+        self.feedforward = feedforward
+        self.norm_2 = norm()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (…, D)."""
+        x = self.norm_1(x + self.dropout(self.attention(x, layout)))
+        return self.norm_2(x + self.dropout(self.feedforward(x)))
+
+
+class PreNormBlock(nn.Module):
+    """The modern block: normalise what goes into each part and leave the residual stream untouched.
+
+    `first` is the stack's first block, whose input has just been normalised by the embeddings.
+    """
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        feedforward: nn.Module,
+        norm: Callable[[], nn.Module],
+        dropout: float,
+        *,
+        first: bool = False,
+    ) -> None:
+        super().__init__()
+        self.norm_1 = nn.Identity() if first else norm()
+        self.attention = attention
+        self.norm_2 = norm()
+        self.feedforward = feedforward
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (…, D)."""
+        x = x + self.dropout(self.attention(self.norm_1(x), layout))
+        return x + self.dropout(self.feedforward(self.norm_2(x)))

@@ -1,0 +1,102 @@
+"""Ids to vectors: what the token is, where it stands, and which sentence it belongs to, summed."""
+
+# E embedding width · D width; … is (N) packed or (B, T) padded
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import InputTooLong, require
+
+
+class SummedEmbeddings(nn.Module):
+    """token + position + segment, normalised; `segments=0` leaves the last out.
+
+    `first_position` is where RoBERTa starts to count (its table keeps rows for padding).
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        positions: int,
+        segments: int,
+        width: int,
+        *,
+        norm_eps: float,
+        dropout: float,
+        first_position: int = 0,
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(positions, width)
+        self.segment = nn.Embedding(segments, width) if segments else None
+        self.norm = nn.LayerNorm(width, eps=norm_eps)
+        self.dropout = nn.Dropout(dropout)
+        self.first_position = first_position
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.position.num_embeddings - self.first_position
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Ids, positions and segments (…) -> (…, E); without segments, all tokens are in the first."""
+        x = self.token(ids) + self.position(positions + self.first_position)
+        if self.segment is not None:
+            x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
+        return self.dropout(self.norm(x))
+
+
+class FactorisedEmbeddings(nn.Module):
+    """ALBERT's (and small ELECTRA's) saving: embed narrowly, then project to the model's width."""
+
+    def __init__(self, inner: SummedEmbeddings, width: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.project = nn.Linear(inner.token.embedding_dim, width)
+
+    @property
+    def token(self) -> nn.Embedding:
+        """The token table, for the masked-LM head to share."""
+        return self.inner.token
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.inner.max_length
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Ids, positions and segments (…) -> (…, D)."""
+        return self.project(self.inner(ids, positions, segments))
+
+
+class TokenEmbeddings(nn.Module):
+    """Tokens alone, normalised: for models whose attention brings the positions in (rotary)."""
+
+    def __init__(self, vocabulary: int, width: int, *, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids (…) -> (…, D)."""
+        return self.dropout(self.norm(self.token(ids)))
+
+
+def check_length(longest: int, limit: int) -> None:
+    """Refuse a sequence that has more tokens than the model has positions."""
+    require(
+        longest <= limit,
+        f"Input has {longest} tokens, the model has {limit} positions. Cut it into windows "
+        "(clearhead.text.windows) or choose a checkpoint with more positions.",
+        InputTooLong,
+    )
+
+
+def initialise(module: nn.Module, std: float, generator: torch.Generator | None = None) -> None:
+    """Draw all matrices from N(0, std²) and set biases to 0, norms to 1, as BERT does."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.normal_(part.weight, std=std, generator=generator)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)

@@ -1,0 +1,107 @@
+"""Hidden states to answers. Every head is called as `head(hidden, layout)` and returns logits (or vectors)."""
+
+# B batch · M chosen tokens · E embedding width · D width · L labels · V vocabulary; … is (N) packed or (B, T) padded
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clearhead.nn.blocks import activation
+from clearhead.nn.layout import Layout
+
+Pooling = Literal["mean", "first", "max"]
+
+
+class MaskedLMHead(nn.Module):
+    """Which token stands here? The output matrix is the token embedding itself."""
+
+    def __init__(self, width: int, token: nn.Embedding, *, act: str, norm_eps: float, bias: bool = True) -> None:
+        super().__init__()
+        inner = token.embedding_dim
+        self.dense = nn.Linear(width, inner, bias=bias)
+        self.act = activation(act)
+        self.norm = nn.LayerNorm(inner, eps=norm_eps, bias=bias)
+        self.weight = token.weight  # the very same parameter, (V, E)
+        self.bias = nn.Parameter(torch.zeros(token.num_embeddings))
+
+    def forward(self, hidden: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+        """Logits (…, V), or (M, V) for the tokens chosen by `where`: a bool mask (…) or indices into all tokens.
+
+        Give `where` when few tokens are masked: the product with the vocabulary is most of the work.
+        """
+        if where is not None:
+            hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
+        return F.linear(self.norm(self.act(self.dense(hidden))), self.weight, self.bias)
+
+
+class Pooler(nn.Module):
+    """One vector for a sequence: its first token ([CLS]), sent through a layer of its own."""
+
+    def __init__(self, width: int, *, act: str) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        self.act = activation(act)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, D)."""
+        return self.act(self.dense(layout.first(hidden)))
+
+
+class SequenceHead(nn.Module):
+    """One answer for a sequence: classes, regression, next sentence, sentence order, score of a choice.
+
+    For choices the batch holds one sequence per choice and `outputs` is 1; the caller groups the scores.
+    """
+
+    def __init__(self, pooler: nn.Module, width: int, outputs: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.pooler = pooler
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(width, outputs)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, L)."""
+        return self.classifier(self.dropout(self.pooler(hidden, layout)))
+
+
+class TokenHead(nn.Module):
+    """One answer for each token: tags (L labels) or answer spans (2: does the answer start, end here?)."""
+
+    def __init__(self, width: int, outputs: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(width, outputs)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (…, L)."""
+        return self.classifier(self.dropout(hidden))
+
+
+class ReplacedTokenHead(nn.Module):
+    """Was this token replaced? ELECTRA's discriminator: a positive logit says yes."""
+
+    def __init__(self, width: int, *, act: str) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        self.act = activation(act)
+        self.classifier = nn.Linear(width, 1)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (…)."""
+        return self.classifier(self.act(self.dense(hidden))).squeeze(-1)
+
+
+class SentenceVector(nn.Module):
+    """One vector for a text, without parameters: the mean, maximum or first of its token vectors."""
+
+    def __init__(self, pooling: Pooling = "mean", *, normalise: bool = False) -> None:
+        super().__init__()
+        self.pooling: Pooling = pooling
+        self.normalise = normalise
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, D)."""
+        vector: Tensor = getattr(layout, self.pooling)(hidden)
+        return F.normalize(vector, dim=-1) if self.normalise else vector

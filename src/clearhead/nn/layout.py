@@ -1,0 +1,170 @@
+"""Where the sequences of a batch lie: packed (no padding anywhere) or padded (a rectangle with a mask).
+
+Token-wise parts (linear maps, norms, feed-forwards, embeddings) work on the last dimension and never ask which
+layout they are in. Only attention does, and the heads that read one vector per sequence.
+"""
+
+# B batch · T longest sequence · N tokens of all sequences together · D width
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Literal, Self
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+
+Backend = Literal["explicit", "sdpa", "varlen"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences laid end to end: tokens are (N, …), sequence b is tokens[offsets[b] : offsets[b + 1]].
+
+    `lengths` lives on the host, so that slicing needs no transfer; `positions` counts from 0 in each sequence.
+    """
+
+    lengths: tuple[int, ...]
+    offsets: Tensor  # (B + 1,) int32, because the variable-length kernel rejects int64
+    positions: Tensor  # (N,)
+    max_length: int
+    backend: Backend | None = None
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], device: torch.device | str = "cpu", backend: Backend | None = None) -> Self:
+        """Lay out sequences of these lengths; a length may be 0."""
+        require(all(n >= 0 for n in lengths), f"lengths must not be negative, got {list(lengths)}", BadInput)
+        counts = torch.tensor(lengths, dtype=torch.int64)
+        offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
+        torch.cumsum(counts, 0, out=offsets[1:])
+        positions = torch.arange(int(offsets[-1])) - offsets[:-1].repeat_interleave(counts)
+        return cls(
+            tuple(lengths), offsets.int().to(device), positions.to(device), max(lengths, default=0), backend=backend
+        )
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return len(self.lengths)
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """Neighbours of equal length as (first token, sequences, length): each is a rectangle without a copy."""
+        runs, start = [], 0
+        for length, group in groupby(self.lengths):
+            count = len(list(group))
+            if length:
+                runs.append((start, count, length))
+            start += count * length
+        return runs
+
+    def using(self, backend: Backend) -> Self:
+        """Return the same layout with the attention back-end chosen by hand."""
+        return replace(self, backend=backend)
+
+    def first(self, x: Tensor) -> Tensor:
+        """Take each sequence's first token: (N, D) -> (B, D); an empty sequence gives zeros."""
+        if not x.shape[0]:
+            return x.new_zeros(self.batch, x.shape[-1])
+        first = x[self.offsets[:-1].long().clamp(max=x.shape[0] - 1)]
+        return first.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Average each sequence's tokens: (N, D) -> (B, D); an empty sequence gives zeros."""
+        counts = self.offsets.diff()
+        total = x.new_zeros(self.batch, x.shape[-1]).index_add_(0, self._owner, x)
+        return total / counts.clamp(min=1).unsqueeze(-1)
+
+    def max(self, x: Tensor) -> Tensor:
+        """Take the largest value of each feature in each sequence: (N, D) -> (B, D); empty gives zeros."""
+        top = x.new_full((self.batch, x.shape[-1]), -torch.inf)
+        top = top.scatter_reduce(0, self._owner.unsqueeze(-1).expand_as(x), x, "amax")
+        return top.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Cut (N, …) into one tensor per sequence."""
+        return list(x.split(self.lengths))
+
+    def pad(self, x: Tensor, value: float = 0) -> tuple[Tensor, "Padded"]:
+        """Lay the tokens out as a rectangle: (N, …) -> (B, T, …) and its layout. `Padded.pack` is the inverse."""
+        keep = torch.arange(self.max_length, device=x.device) < self.offsets.diff().unsqueeze(-1)  # (B, T)
+        padded = x.new_full((self.batch, self.max_length, *x.shape[1:]), value)
+        padded[keep] = x
+        return padded, Padded.of(keep, backend=self.backend if self.backend != "varlen" else None)
+
+    @cached_property
+    def _owner(self) -> Tensor:
+        """Which sequence each token belongs to, (N,)."""
+        return torch.repeat_interleave(self.offsets.diff().long(), output_size=sum(self.lengths))
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A rectangle (B, T, …) in which `keep` (B, T) is True for real tokens; padding may be anywhere.
+
+    `positions` counts real tokens, so that padding on the left moves nothing.
+    """
+
+    keep: Tensor  # (B, T) bool
+    positions: Tensor  # (B, T)
+    backend: Backend | None = None
+
+    @classmethod
+    def of(cls, keep: Tensor, backend: Backend | None = None) -> Self:
+        """Lay out a rectangle from its mask of real tokens (bool, or 0 and 1)."""
+        require(keep.dim() == 2, f"keep must be (batch, length), got shape {tuple(keep.shape)}", BadInput)
+        keep = keep.bool()
+        return cls(keep, (keep.long().cumsum(1) - 1).clamp(min=0), backend)
+
+    @classmethod
+    def full(cls, ids: Tensor) -> Self:
+        """Lay out a rectangle (B, T) without padding."""
+        return cls.of(torch.ones(ids.shape, dtype=torch.bool, device=ids.device))
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return self.keep.shape[0]
+
+    @property
+    def max_length(self) -> int:
+        """Length of the rectangle."""
+        return self.keep.shape[1]
+
+    @property
+    def allowed(self) -> Tensor:
+        """Attention mask (B, 1, 1, T): True where a key may be attended."""
+        return self.keep[:, None, None, :]
+
+    def using(self, backend: Backend) -> Self:
+        """Return the same layout with the attention back-end chosen by hand."""
+        return replace(self, backend=backend)
+
+    def first(self, x: Tensor) -> Tensor:
+        """Take each sequence's first real token: (B, T, D) -> (B, D); an empty sequence gives zeros."""
+        first = x[torch.arange(self.batch, device=x.device), self.keep.int().argmax(1)]
+        return first.where(self.keep.any(1, keepdim=True), 0.0)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Average each sequence's real tokens: (B, T, D) -> (B, D); an empty sequence gives zeros."""
+        keep = self.keep.unsqueeze(-1)
+        return x.where(keep, 0.0).sum(1) / keep.sum(1).clamp(min=1)
+
+    def max(self, x: Tensor) -> Tensor:
+        """Take the largest value of each feature in each sequence: (B, T, D) -> (B, D); empty gives zeros."""
+        top = x.where(self.keep.unsqueeze(-1), -torch.inf).amax(1)
+        return top.where(self.keep.any(1, keepdim=True), 0.0)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Cut (B, T, …) into the real tokens of each sequence."""
+        return [row[keep] for row, keep in zip(x, self.keep, strict=True)]
+
+    def pack(self, x: Tensor) -> tuple[Tensor, Packed]:
+        """Drop the padding: (B, T, …) -> (N, …) and its layout. `Packed.pad` is the inverse up to padding."""
+        return x[self.keep], Packed.of(self.keep.sum(1).tolist(), x.device, self.backend)
+
+
+Layout = Packed | Padded

@@ -1,0 +1,77 @@
+"""LoRA (Hu et al. 2021): leave a trained matrix as it is and learn a small correction of low rank beside it."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import NotFound, require
+
+
+class LoRA(nn.Module):
+    """A frozen `base` plus up(down(x)) · alpha / rank. It starts as exactly `base`, since `up` starts at 0.
+
+    `merge` adds the correction into the base matrix; `unmerge` restores the base bit for bit.
+    """
+
+    def __init__(self, base: nn.Linear, rank: int, alpha: float | None = None) -> None:
+        super().__init__()
+        require(rank >= 1, f"LoRA rank must be at least 1, got {rank}")
+        self.base = base.requires_grad_(False)
+        self.scale = (rank if alpha is None else alpha) / rank
+        self.down = nn.Parameter(base.weight.new_empty(rank, base.in_features))
+        self.up = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
+        nn.init.normal_(self.down, std=base.in_features**-0.5)
+        self._unmerged: Tensor | None = None
+
+    @property
+    def merged(self) -> bool:
+        """Whether the correction is part of the base matrix now."""
+        return self._unmerged is not None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in) -> (…, out)."""
+        out: Tensor = self.base(x)
+        return out if self.merged else out + x @ self.down.mT @ self.up.mT * self.scale
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Fold the correction into the base matrix: no extra work per call."""
+        if not self.merged:
+            # subtracting again would leave rounding behind, so the original is kept
+            self._unmerged = self.base.weight.detach().clone()
+            self.base.weight += self.up @ self.down * self.scale
+
+    @torch.no_grad()
+    def unmerge(self) -> None:
+        """Take the correction out again, exactly."""
+        if self._unmerged is not None:
+            self.base.weight.copy_(self._unmerged)
+            self._unmerged = None
+
+
+def add_lora(module: nn.Module, names: Iterable[str], rank: int, alpha: float | None = None) -> list[LoRA]:
+    """Wrap every Linear whose last name is in `names` (such as "qkv", "output", "up", "down"); freeze the rest."""
+    wanted = set(names)
+    module.requires_grad_(False)
+    found = [
+        (parent, name, child)
+        for parent in list(module.modules())
+        for name, child in parent.named_children()
+        if isinstance(child, nn.Linear) and name in wanted
+    ]
+    linears = sorted({name.rsplit(".", 1)[-1] for name, part in module.named_modules() if isinstance(part, nn.Linear)})
+    require(bool(found), f"no Linear is named {sorted(wanted)}; the module has {linears}", NotFound)
+    adapters: dict[nn.Linear, LoRA] = {}
+    for parent, name, child in found:  # a Linear that several parents share gets one adapter
+        adapters.setdefault(child, LoRA(child, rank, alpha))
+        setattr(parent, name, adapters[child])
+    return list(adapters.values())
+
+
+def remove_lora(module: nn.Module) -> None:
+    """Put the bare Linears back, without their corrections unless they are merged."""
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, LoRA):
+                setattr(parent, name, child.base)

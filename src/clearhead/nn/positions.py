@@ -1,0 +1,50 @@
+"""Telling a model where a token stands: two sinusoidal layouts, and rotary positions. Learned ones are an embedding."""
+
+# T positions · D width · H heads · K head width
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import require
+
+
+def sinusoidal_interleaved(length: int, width: int) -> Tensor:
+    """Vaswani et al. 2017: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same: (T, D)."""
+    require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
+    angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+def sinusoidal_split(length: int, width: int) -> Tensor:
+    """The layout of many implementations: all sines, then all cosines, frequencies from 1 to 1/10000: (T, D)."""
+    require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
+    angles = torch.arange(length)[:, None] * 10000 ** -torch.linspace(0, 1, width // 2)
+    return torch.cat([angles.sin(), angles.cos()], -1)
+
+
+class Rotary(nn.Module):
+    """Su et al. 2021: turn each pair of features by an angle that grows with the position.
+
+    The match of a query and a key then depends on their distance alone.
+    """
+
+    def __init__(self, head_width: int, theta: float, length: int) -> None:
+        super().__init__()
+        require(head_width % 2 == 0, f"rotary positions need an even head width, got {head_width}")
+        frequencies = theta ** -(torch.arange(0, head_width, 2) / head_width)
+        angles = torch.arange(length)[:, None] * frequencies  # (T, K/2)
+        self.cos: Tensor
+        self.sin: Tensor
+        self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
+        self.register_buffer("sin", angles.sin().repeat(1, 2), persistent=False)
+
+    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn queries and keys (…, H, K) at positions (…)."""
+        cos, sin = (table[positions].unsqueeze(-2).to(q.dtype) for table in (self.cos, self.sin))  # (…, 1, K)
+        return q * cos + _quarter_turn(q) * sin, k * cos + _quarter_turn(k) * sin
+
+
+def _quarter_turn(x: Tensor) -> Tensor:
+    """Feature i pairs with feature i + K/2: (a, b) -> (-b, a)."""
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)

@@ -1,0 +1,80 @@
+"""Watch a forward pass from outside: what went into a module and what came out. Models contain no line for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from clearhead.nn.layout import Layout
+
+
+class Encoder(Protocol):
+    """What every encoder of `models` is: embeddings, then blocks, then perhaps a last norm."""
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """Ids to vectors."""
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The layers; a shared one may be called several times."""
+
+    def __call__(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D)."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Every part, as `nn.Module.modules`."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module."""
+
+    module: nn.Module
+    inputs: tuple[Any, ...]
+    output: Any
+
+
+@contextmanager
+def record(*modules: nn.Module) -> Iterator[list[Call]]:
+    """Collect the calls of these modules, in the order in which they return; a module given twice is watched once."""
+    calls: list[Call] = []
+    handles = []
+
+    def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        calls.append(Call(module, inputs, output))
+
+    try:
+        for module in dict.fromkeys(modules):
+            handles.append(module.register_forward_hook(note))
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def evaluating(encoder: Encoder) -> Iterator[None]:
+    """Switch dropout off for a while; afterwards every part is in the mode it was in, even after an error."""
+    modes = [(part, part.training) for part in encoder.modules()]
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def hidden_states(
+    encoder: Encoder, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None
+) -> list[Tensor]:
+    """Run the encoder and return the embeddings, then what each layer gave: L + 1 tensors (…, D).
+
+    The last is the encoder's own output, after its last norm if it has one, as in Hugging Face's `hidden_states`.
+    """
+    with record(encoder.embeddings, *encoder.blocks) as calls:
+        output = encoder(ids, layout, segments)
+    return [*(call.output for call in calls[:-1]), output]
