@@ -1,0 +1,85 @@
+"""The three tokenizer families, put together from a vocabulary: BERT's, RoBERTa's and ALBERT's."""
+
+from collections.abc import Mapping, Sequence
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+ALBERT_SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+_UNKNOWN = "[UNK]"
+# both families let a mask take the space before it, for it stands for a word together with that space
+_MASKS = ("<mask>", "[MASK]")
+
+
+def bert_normalizer(
+    *, lowercase: bool, strip_accents: bool | None = None, split_chinese: bool = True
+) -> normalizers.Normalizer:
+    """BERT's cleaning; accents go when `strip_accents` says so, and by default when lowercasing."""
+    return normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase
+    )
+
+
+def albert_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
+    """ALBERT's cleaning: compatibility forms, any white space as one space and none at the ends.
+
+    ALBERT also makes one quotation mark of two; we do not, because the library's offsets then miss the second.
+    """
+    folded = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    return normalizers.Sequence([*(folded if lowercase else [normalizers.NFKC()]), *spaces])
+
+
+def bert(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """WordPiece: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
+    library = tokenizers.Tokenizer(models.WordPiece(dict(vocabulary), unk_token=_UNKNOWN))
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
+    library.decoder = decoders.WordPiece()
+    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
+
+
+def roberta(
+    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], *, add_prefix_space: bool = False
+) -> tokenizers.Tokenizer:
+    """Byte-level BPE: <s> A </s></s> B </s>; nothing is put round the text where <s> and </s> are missing (GPT-2)."""
+    library = tokenizers.Tokenizer(models.BPE(dict(vocabulary), list(merges)))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    library.decoder = decoders.ByteLevel()
+    library.post_processor = processors.ByteLevel(trim_offsets=False)
+    if "<s>" in vocabulary and "</s>" in vocabulary:
+        library.post_processor = processors.RobertaProcessing(
+            ("</s>", vocabulary["</s>"]),
+            ("<s>", vocabulary["<s>"]),
+            trim_offsets=True,
+            add_prefix_space=add_prefix_space,
+        )
+    specials = [token for token in (*ROBERTA_SPECIALS, "<|endoftext|>") if token in vocabulary]
+    library.add_special_tokens([AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in specials])
+    return library
+
+
+def albert(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """Unigram pieces with their log probabilities, ALBERT's special tokens first: [CLS] A [SEP] B [SEP]."""
+    names = [piece for piece, _ in pieces]
+    library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=names.index("<unk>")))
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.Metaspace()
+    library.post_processor = _cls_sep(names.index("[CLS]"), names.index("[SEP]"))
+    library.decoder = decoders.Metaspace()
+    library.add_special_tokens(
+        [AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in ALBERT_SPECIALS]
+    )
+    return library
+
+
+def _cls_sep(cls_id: int, sep_id: int) -> processors.PostProcessor:
+    return processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", cls_id), ("[SEP]", sep_id)],
+    )

@@ -1,0 +1,105 @@
+"""Reading the files of a tokenizer; whatever is wrong with one of them becomes one sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from clearhead.errors import BadCheckpoint, NotFound, require
+from clearhead.text import families
+
+_LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt"
+
+
+def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """The tokenizer of a checkpoint folder and its tokenizer_config.json (empty if there is none)."""
+    require(folder.is_dir(), f"There is no folder {folder}; name a folder that holds {_LOOKED_FOR}.", NotFound)
+    settings = _read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    if (folder / "tokenizer.json").exists():
+        return load_json(folder / "tokenizer.json"), settings
+    if (folder / "vocab.txt").exists():
+        normalizer = families.bert_normalizer(
+            lowercase=settings.get("do_lower_case", True) is not False,
+            strip_accents=settings.get("strip_accents"),
+            split_chinese=settings.get("tokenize_chinese_chars", True) is not False,
+        )
+        return families.bert(read_vocabulary(folder / "vocab.txt"), normalizer), settings
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
+    raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
+
+
+def load_json(path: Path) -> tokenizers.Tokenizer:
+    """A tokenizer.json, with the padding and truncation it may ask for switched off: we never truncate silently."""
+    text = _read_text(path)
+    try:
+        library = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises plain Exception
+        raise BadCheckpoint(f"{path} is not a tokenizer ({error}). Copy the file again from its source.") from None
+    library.no_padding()
+    library.no_truncation()
+    return library
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """BERT's vocab.txt: one token a line, its id is the line number from 0."""
+    lines = _read_text(path).rstrip("\r\n").split("\n")
+    vocabulary: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        token = line.rstrip("\r")
+        require(
+            token not in vocabulary,
+            f"{path} has {token!r} on line {number + 1} and on line {vocabulary.get(token, 0) + 1}; "
+            "every token must be there once.",
+            BadCheckpoint,
+        )
+        vocabulary[token] = number
+    missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
+    require(
+        not missing,
+        f"{path} has no {' and no '.join(missing)} among its {len(vocabulary)} lines; give a BERT vocabulary.",
+        BadCheckpoint,
+    )
+    return vocabulary
+
+
+def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Tokenizer:
+    vocabulary = _read_object(folder / "vocab.json")
+    lines = _read_text(folder / "merges.txt").split("\n")
+    rules = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
+    wrong = next((rule for rule in rules if len(rule.split(" ")) != 2), None)
+    require(
+        wrong is None,
+        f"{folder / 'merges.txt'} has the line {wrong!r}; each line must hold two tokens and one space.",
+        BadCheckpoint,
+    )
+    try:
+        merges = [(left, right) for left, right in (rule.split(" ") for rule in rules)]
+        return families.roberta(vocabulary, merges, add_prefix_space=add_prefix_space)
+    except Exception as error:  # the library raises plain Exception
+        raise BadCheckpoint(
+            f"vocab.json and merges.txt in {folder} do not fit together ({error}). Copy both from the same source."
+        ) from None
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read_text(path))
+    except ValueError as error:
+        raise BadCheckpoint(f"{path} is not JSON ({error}). Copy the file again from its source.") from None
+    require(isinstance(content, dict), f"{path} holds a {type(content).__name__}, not a JSON object.", BadCheckpoint)
+    return dict(content)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}; check the name.") from None
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        raise BadCheckpoint(f"{path} is not UTF-8 text (byte {error.start}). Copy the file again.") from None
+    require(bool(text.strip()), f"{path} is empty. Copy the file again from its source.", BadCheckpoint)
+    return text

@@ -1,0 +1,234 @@
+"""A tokenizer: strings to ids, with character offsets and words, and back."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Self
+
+import tokenizers
+from tokenizers import models, normalizers
+
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
+from clearhead.text import families, files
+from clearhead.text.chunks import Chunker
+from clearhead.text.encoding import Encoding, Pieces, Span
+from clearhead.text.template import Template
+from clearhead.text.valid import valid_text
+
+# the names that the families of checkpoints give to each special token, the telling ones first
+_SPECIAL_NAMES = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<cls>", "<s>"),
+    "sep": ("[SEP]", "<sep>", "</s>", "<|endoftext|>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+
+
+class Tokenizer:
+    """Turns text into pieces, and puts the special tokens of its family round them. Never truncates, never pads."""
+
+    def __init__(self, library: tokenizers.Tokenizer, settings: Mapping[str, Any] | None = None) -> None:
+        self.settings = dict(settings or {})
+        self.template = Template.probe(library)
+        self._library = library
+        self._chunker = Chunker.of(library)
+        self._names = {token_id: token for token, token_id in library.get_vocab().items()}
+        self._owns_spaces = any(start == 1 for start, _ in library.encode("a a", add_special_tokens=False).offsets)
+        self._special = {role: token for role in _SPECIAL_NAMES if (token := self._find_special(role)) is not None}
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        """Read a tokenizer.json."""
+        return cls(files.load_json(Path(path)))
+
+    @classmethod
+    def from_vocab(
+        cls,
+        path: str | Path,
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_chinese: bool = True,
+    ) -> Self:
+        """Read a BERT vocab.txt; accents are stripped by default when lowercasing."""
+        normalizer = families.bert_normalizer(
+            lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese
+        )
+        return cls(families.bert(files.read_vocabulary(Path(path)), normalizer))
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> Self:
+        """Read what a checkpoint folder has: tokenizer.json, or vocab.txt, or vocab.json with merges.txt."""
+        return cls(*files.load_folder(Path(folder)))
+
+    def save(self, folder: str | Path, *, max_length: int | None = None) -> None:
+        """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._library.save(str(folder / "tokenizer.json"))
+        settings = self._settings_to_save()
+        if max_length is not None:
+            settings["model_max_length"] = max_length
+        (folder / "tokenizer_config.json").write_text(
+            json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8"
+        )
+        if isinstance(self._library.model, models.WordPiece):
+            vocabulary = self._library.get_vocab(with_added_tokens=False)
+            tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+            (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), "utf-8")
+
+    def encode(self, text: str, pair: str | None = None) -> Encoding:
+        """One text, or two, with special tokens round them."""
+        return self.encode_batch([text if pair is None else (text, pair)])[0]
+
+    def encode_batch(self, inputs: Sequence[str | tuple[str, str]]) -> list[Encoding]:
+        """Many texts or pairs of texts, on all cores."""
+        require(not isinstance(inputs, str), "A batch is a list of texts; encode takes one text.", BadInput)
+        for item in inputs:
+            fits = isinstance(item, str) or (isinstance(item, tuple | list) and len(item) == 2)
+            require(fits, f"An input is a text or a pair of texts, not {item!r}.", BadInput)
+        texts = [text for item in inputs for text in ([item] if isinstance(item, str) else item)]
+        pieces = iter(self.pieces_batch(texts))
+        return [self.template.wrap(next(pieces), None if isinstance(item, str) else next(pieces)) for item in inputs]
+
+    def encode_words(self, words: Sequence[str]) -> Encoding:
+        """A text that is already split: `Encoding.words` are indices into `words`, offsets are into " ".join(words)."""
+        return self.template.wrap(self.pieces_of_words(words))
+
+    def pieces(self, text: str) -> Pieces:
+        """The pieces of one text, without special tokens."""
+        return self.pieces_batch([text])[0]
+
+    def pieces_of_words(self, words: Sequence[str]) -> Pieces:
+        """The pieces of words joined by spaces, each with the index of its word."""
+        require(not isinstance(words, str), "Words must come as a list of strings; encode takes a string.", BadInput)
+        pieces = self.pieces(" ".join(words))
+        # a piece that starts at the space before a word belongs to that word
+        ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
+        owners = [min(bisect_right(ends, start), len(words) - 1) for start, _ in pieces.offsets]
+        return Pieces(pieces.ids, pieces.tokens, pieces.offsets, owners)
+
+    def pieces_batch(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of many texts, without special tokens."""
+        plans = [self._chunker.chunks(valid_text(text)) for text in texts]
+        encoded = iter(self._run([chunk for plan in plans for chunk in plan.texts]))
+        found = [plan.join([next(encoded) for _ in plan.texts], self._names) for plan in plans]
+        if self._owns_spaces:
+            found = [
+                replace(pieces, offsets=_without_spaces(pieces.offsets, text))
+                for pieces, text in zip(found, texts, strict=True)
+            ]
+        return found
+
+    def ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Only the ids of many texts, without special tokens: the fast way through a corpus."""
+        plans = [self._chunker.chunks(valid_text(text)) for text in texts]
+        encoded = iter(self._run([chunk for plan in plans for chunk in plan.texts], offsets=False))
+        return [[i for _ in plan.texts for i in next(encoded).ids] for plan in plans]
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Text of these ids, with or without the special tokens among them."""
+        wrong = next((i for i in set(ids) if self.id_to_token(i) is None), None)
+        require(wrong is None, f"Id {wrong} is not among the {self.vocabulary} tokens of the vocabulary.", BadInput)
+        return str(self._library.decode(list(ids), skip_special_tokens=not special))
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return int(self._library.get_vocab_size())
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens the model takes, where the checkpoint says so."""
+        length = self.settings.get("model_max_length")
+        # transformers writes 10^30 for "no limit"
+        return int(length) if isinstance(length, int | float) and length < 10**9 else None
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether upper and lower case are the same to this tokenizer."""
+        normalizer = self._library.normalizer
+        return normalizer is not None and normalizer.normalize_str("A") == "a"
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token; None if it is not in the vocabulary."""
+        found: int | None = self._library.token_to_id(valid_text(token))
+        return found
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """The token of an id; None if there is no such id."""
+        return self._names.get(token_id)
+
+    @property
+    def special(self) -> dict[str, str]:
+        """The special tokens there are: pad, unk, cls, sep and mask, each with its name in this family."""
+        return dict(self._special)
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding token."""
+        return self._special_id("pad")
+
+    @property
+    def unk_id(self) -> int:
+        """Id of the token for what the vocabulary cannot write."""
+        return self._special_id("unk")
+
+    @property
+    def cls_id(self) -> int:
+        """Id of the token that opens an input."""
+        return self._special_id("cls")
+
+    @property
+    def sep_id(self) -> int:
+        """Id of the token that ends a text."""
+        return self._special_id("sep")
+
+    @property
+    def mask_id(self) -> int:
+        """Id of the mask."""
+        return self._special_id("mask")
+
+    def _run(self, chunks: list[str], *, offsets: bool = True) -> list[tokenizers.Encoding]:
+        try:
+            if len(chunks) == 1:  # keeps the library's threads asleep, which a later fork would complain about
+                return [self._library.encode(chunks[0], add_special_tokens=False)]
+            run = self._library.encode_batch if offsets else self._library.encode_batch_fast
+            return run(chunks, add_special_tokens=False)
+        except Exception as error:  # the library raises plain Exception
+            raise BadCheckpoint(f"The tokenizer cannot write this text ({error}); its files are incomplete.") from None
+
+    def _special_id(self, role: str) -> int:
+        found = self.token_to_id(self._special.get(role, ""))
+        if found is None:
+            looked_for, there = ", ".join(_SPECIAL_NAMES[role]), ", ".join(self._special.values())
+            raise NotFound(f"This tokenizer has no {role} token ({looked_for}); it has {there or 'no special tokens'}.")
+        return found
+
+    def _find_special(self, role: str) -> str | None:
+        said = self.settings.get(f"{role}_token")
+        named = said.get("content") if isinstance(said, dict) else said
+        candidates = (named, *_SPECIAL_NAMES[role])
+        return next((t for t in candidates if isinstance(t, str) and self.token_to_id(t) is not None), None)
+
+    def _settings_to_save(self) -> dict[str, Any]:
+        tokens = {f"{role}_token": token for role, token in self._special.items()}
+        normalizer = self._library.normalizer
+        if not isinstance(normalizer, normalizers.BertNormalizer):
+            return {"tokenizer_class": "PreTrainedTokenizerFast", **tokens, **self.settings}
+        bert = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": normalizer.lowercase,
+            "strip_accents": normalizer.strip_accents,
+            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
+        }
+        return {**bert, **tokens, **self.settings}
+
+
+def _without_spaces(offsets: list[Span], text: str) -> list[Span]:
+    """Offsets without the white space in front that some families count to the word: answers are slices of words."""
+    return [(end - len(text[start:end].lstrip()), end) for start, end in offsets]

@@ -1,0 +1,102 @@
+"""Training a tokenizer on one's own text: the same text gives the same vocabulary."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
+
+from clearhead.errors import BadInput, require
+from clearhead.text import families
+from clearhead.text.corpus import Progress, read_texts, watched
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.unigrams import learn_unigrams
+from clearhead.text.wordcounts import count_words, with_common_characters
+from clearhead.text.wordpieces import learn_wordpieces
+
+KINDS = ("wordpiece", "bpe", "unigram")
+
+
+def train_tokenizer(
+    files: str | Path | Sequence[str | Path] = (),
+    *,
+    texts: Iterable[str] | None = None,
+    kind: str = "wordpiece",
+    vocabulary: int = 30_000,
+    lowercase: bool = True,
+    min_frequency: int = 2,
+    limit_alphabet: int = 1000,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Learn a vocabulary from files, or from texts, streamed; `progress` gets the bytes read so far.
+
+    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes) or unigram (ALBERT's). What is rarer than `min_frequency`,
+    and words with characters beyond the `limit_alphabet` most frequent, teach nothing; bpe keeps case and every byte.
+    """
+    paths = [files] if isinstance(files, str | Path) else list(files)
+    require(kind in KINDS, f"There is no tokenizer of kind {kind!r}; choose {', '.join(KINDS)}.", BadInput)
+    require(min_frequency >= 1, f"min_frequency is {min_frequency}; it must be 1 or more.", BadInput)
+    require(limit_alphabet >= 1, f"limit_alphabet is {limit_alphabet}; it must be 1 or more.", BadInput)
+    require(bool(paths) != (texts is not None), "Give either files or texts to train on, and not both.", BadInput)
+    stream = read_texts(paths, progress) if texts is None else watched(texts, progress)
+    if kind == "bpe":
+        return _train_bpe(stream, vocabulary, min_frequency)
+    train = _train_wordpiece if kind == "wordpiece" else _train_unigram
+    return train(stream, vocabulary, min_frequency, limit_alphabet, lowercase)
+
+
+def _train_wordpiece(
+    texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
+) -> Tokenizer:
+    normalizer = families.bert_normalizer(lowercase=lowercase)
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+
+    def split(form: str) -> list[str]:
+        return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
+
+    words = with_common_characters(count_words(texts, split), limit_alphabet)
+    room = vocabulary - len(families.BERT_SPECIALS)
+    pieces = learn_wordpieces(words, size=room, min_frequency=min_frequency)
+    tokens = dict.fromkeys((*families.BERT_SPECIALS, *pieces))
+    return Tokenizer(families.bert({token: i for i, token in enumerate(tokens)}, normalizer))
+
+
+def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int) -> Tokenizer:
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    least = len(families.ROBERTA_SPECIALS) + len(alphabet)
+    require(vocabulary >= least, f"A bpe vocabulary of {vocabulary} is too small: {least} is the least.", BadInput)
+    library = tokenizers.Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=min_frequency,
+        show_progress=False,
+        special_tokens=list(families.ROBERTA_SPECIALS),
+        initial_alphabet=alphabet,
+    )
+    library.train_from_iterator(_not_empty(texts), trainer)
+    learned = json.loads(library.to_str())["model"]
+    return Tokenizer(families.roberta(learned["vocab"], [tuple(merge) for merge in learned["merges"]]))
+
+
+def _train_unigram(
+    texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
+) -> Tokenizer:
+    normalizer = families.albert_normalizer(lowercase=lowercase)
+    counts = count_words(texts, lambda form: normalizer.normalize_str(form).split())
+    words = {
+        word: count for word, count in with_common_characters(counts, limit_alphabet).items() if count >= min_frequency
+    }
+    require(bool(words), f"No word of the corpus occurs {min_frequency} times; lower min_frequency.", BadInput)
+    pieces = learn_unigrams(words, size=vocabulary - len(families.ALBERT_SPECIALS))
+    specials = [(token, 0.0) for token in families.ALBERT_SPECIALS]
+    return Tokenizer(families.albert(specials + [item for item in pieces if item not in specials], normalizer))
+
+
+def _not_empty(texts: Iterator[str]) -> Iterator[str]:
+    found = False
+    for text in texts:
+        found = found or bool(text.strip())
+        yield text
+    require(found, "The corpus holds no words; give files or texts with text in them.", BadInput)

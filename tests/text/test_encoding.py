@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import BadInput
+from clearhead.text import Tokenizer
+
+from .strategies import small_texts
+
+
+def test_pieces_of_word(bert: Tokenizer) -> None:
+    encoding = bert.encode("alerts hurt", "alerting!")
+    assert encoding.tokens == ["[CLS]", "alert", "##s", "hurt", "[SEP]", "alert", "##ing", "!", "[SEP]"]
+    assert encoding.pieces_of_word(0) == range(1, 3)
+    assert encoding.pieces_of_word(1) == range(3, 4)
+    assert encoding.pieces_of_word(0, part=1) == range(5, 7)
+    assert not encoding.pieces_of_word(9)
+    assert encoding.first_pieces() == {0: 1, 1: 3}
+    assert encoding.first_pieces(part=1) == {0: 5, 1: 7}
+
+
+def test_spans_and_characters(bert: Tokenizer) -> None:
+    text = "Be alert, the alerts hurt!"
+    encoding = bert.encode("b", text)
+    start = text.index("alerts")
+    pieces = encoding.pieces_of_span(start, start + len("alerts"), part=1)
+    assert [encoding.tokens[i] for i in pieces] == ["alert", "##s"]
+    assert slice(*encoding.span_of_pieces(pieces[0], pieces[-1])) == slice(start, start + 6)
+    assert encoding.word_of_char(start + 5, part=1) == encoding.words[pieces[0]]
+    assert encoding.word_of_char(start - 1, part=1) is None
+    assert encoding.span_of_word(4, part=1) == (start, start + 6)
+    assert encoding.span_of_word(40, part=1) is None
+    assert not encoding.pieces_of_span(2, 3, part=1)
+    assert not encoding.pieces_of_span(100, 200, part=1)
+
+
+def test_a_span_of_pieces_lies_in_one_text(bert: Tokenizer) -> None:
+    encoding = bert.encode("a b", "c d")
+    with pytest.raises(BadInput, match="Tokens 1 to 4 are not a run inside one text"):
+        encoding.span_of_pieces(1, 4)
+    with pytest.raises(BadInput, match="Tokens 0 to 1"):
+        encoding.span_of_pieces(0, 1)
+    with pytest.raises(BadInput, match=r"Part 2 asked of an encoding of 2 text\(s\)"):
+        encoding.pieces_of_word(0, part=2)
+
+
+@given(small_texts, st.data())
+def test_pieces_of_span_are_those_that_touch_it(tokenizer: Tokenizer, text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    encoding = tokenizer.encode(text)
+    spans = {i: encoding.offsets[i] for i in encoding.parts[0]}
+    touching = [i for i, span in spans.items() if span and span[0] < end and start < span[1]]
+    found = encoding.pieces_of_span(start, end)
+    assert [i for i in found if spans[i] and spans[i][0] < spans[i][1]] == [  # type: ignore[index]
+        i
+        for i in touching
+        if spans[i][0] < spans[i][1]  # type: ignore[index]
+    ]
+
+
+def test_words_given_by_the_user(bert: Tokenizer) -> None:
+    words = ["BERT's", "", "alerts", "\u200b", "hurt!"]
+    encoding = bert.encode_words(words)
+    assert encoding.tokens == ["[CLS]", "bert", "[UNK]", "[UNK]", "alert", "##s", "hurt", "!", "[SEP]"]
+    assert encoding.words == [None, 0, 0, 0, 2, 2, 4, 4, None]
+    assert encoding.first_pieces() == {0: 1, 2: 4, 4: 6}
+    joined = " ".join(words)
+    start, end = encoding.span_of_word(4) or (0, 0)
+    assert joined[start:end] == "hurt!"
+
+
+@given(st.lists(st.text(st.sampled_from("abelrt'!é你"), min_size=1, max_size=8), max_size=8))
+def test_no_piece_is_lost_or_shared_between_words(tokenizer: Tokenizer, words: list[str]) -> None:
+    encoding = tokenizer.encode_words(words)
+    joined = " ".join(words)
+    assert encoding.ids == tokenizer.encode(joined).ids
+    for i in encoding.first_pieces():
+        start, end = encoding.span_of_word(i) or (0, 0)
+        assert joined[start:end] == words[i]
+    assert list(encoding.first_pieces()) == list(range(len(words)))
+
+
+def test_words_come_as_a_list(bert: Tokenizer) -> None:
+    with pytest.raises(BadInput, match="Words must come as a list of strings"):
+        bert.encode_words("be alert")
+    assert bert.encode_words([]).tokens == ["[CLS]", "[SEP]"]
