@@ -104,8 +104,8 @@ def _explicit_packed(q: Tensor, k: Tensor, v: Tensor, layout: Packed, window: in
     return padded.pack(_explicit_padded(q, k, v, padded, window))[0]
 
 
-def _allowed(layout: Padded, window: int | None) -> Tensor:
+def _allowed(layout: Padded, window: int | None) -> Tensor | None:
     if window is None:
         return layout.allowed  # (B, 1, 1, T)
     near = (layout.positions[:, :, None] - layout.positions[:, None, :]).abs() <= window
-    return layout.allowed & near.unsqueeze(1)  # (B, 1, T, T)
+    return (near & layout.keep.unsqueeze(1)).unsqueeze(1)  # (B, 1, T, T)

@@ -39,14 +39,42 @@ class MaskedLMHead(nn.Module):
 class Pooler(nn.Module):
     """One vector for a sequence: its first token ([CLS]), sent through a layer of its own."""
 
-    def __init__(self, width: int, *, act: str) -> None:
+    def __init__(self, width: int, *, act: str, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.act = activation(act)
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (B, D)."""
-        return self.act(self.dense(layout.first(hidden)))
+        return self.act(self.dense(self.dropout(layout.first(hidden))))
+
+
+class Transform(nn.Module):
+    """A layer between encoder and answer, as ModernBERT has it: dense, bend, normalise; no biases."""
+
+    def __init__(self, width: int, *, act: str, norm_eps: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width, bias=False)
+        self.act = activation(act)
+        self.norm = nn.LayerNorm(width, eps=norm_eps, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) -> (…, D)."""
+        return self.norm(self.act(self.dense(x)))
+
+
+class TransformedPooler(nn.Module):
+    """One vector for a sequence: its first token or the mean of all, then a transform."""
+
+    def __init__(self, pooling: Pooling, transform: Transform) -> None:
+        super().__init__()
+        self.pool = SentenceVector(pooling)
+        self.transform = transform
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, D)."""
+        return self.transform(self.pool(hidden, layout))
 
 
 class SequenceHead(nn.Module):
@@ -69,14 +97,15 @@ class SequenceHead(nn.Module):
 class TokenHead(nn.Module):
     """One answer for each token: tags (L labels) or answer spans (2: does the answer start, end here?)."""
 
-    def __init__(self, width: int, outputs: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, outputs: int, dropout: float = 0.0, transform: nn.Module | None = None) -> None:
         super().__init__()
+        self.transform = transform or nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, outputs)
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (…, L)."""
-        return self.classifier(self.dropout(hidden))
+        return self.classifier(self.dropout(self.transform(hidden)))
 
 
 class ReplacedTokenHead(nn.Module):

@@ -111,6 +111,7 @@ class Padded:
     keep: Tensor  # (B, T) bool
     positions: Tensor  # (B, T)
     backend: Backend | None = None
+    complete: bool = False  # known to hold no padding, so that attention needs no mask
 
     @classmethod
     def of(cls, keep: Tensor, backend: Backend | None = None) -> Self:
@@ -122,7 +123,8 @@ class Padded:
     @classmethod
     def full(cls, ids: Tensor) -> Self:
         """Lay out a rectangle (B, T) without padding."""
-        return cls.of(torch.ones(ids.shape, dtype=torch.bool, device=ids.device))
+        keep = torch.ones(ids.shape, dtype=torch.bool, device=ids.device)
+        return replace(cls.of(keep), complete=True)
 
     @property
     def batch(self) -> int:
@@ -135,9 +137,9 @@ class Padded:
         return self.keep.shape[1]
 
     @property
-    def allowed(self) -> Tensor:
-        """Attention mask (B, 1, 1, T): True where a key may be attended."""
-        return self.keep[:, None, None, :]
+    def allowed(self) -> Tensor | None:
+        """Attention mask (B, 1, 1, T): True where a key may be attended; None if every key may."""
+        return None if self.complete else self.keep[:, None, None, :]
 
     def using(self, backend: Backend) -> Self:
         """Return the same layout with the attention back-end chosen by hand."""

@@ -31,8 +31,11 @@ class Rotary(nn.Module):
     def __init__(self, head_width: int, theta: float, length: int) -> None:
         super().__init__()
         require(head_width % 2 == 0, f"rotary positions need an even head width, got {head_width}")
-        frequencies = theta ** -(torch.arange(0, head_width, 2) / head_width)
-        angles = torch.arange(length)[:, None] * frequencies  # (T, K/2)
+        # checkpoints bring parameters and not this table, so it has to be real in a model built on "meta"
+        home = torch.get_default_device()
+        home = torch.device("cpu") if home.type == "meta" else home
+        frequencies = 1 / theta ** (torch.arange(0, head_width, 2, device=home) / head_width)
+        angles = torch.arange(length, device=home)[:, None] * frequencies  # (T, K/2)
         self.cos: Tensor
         self.sin: Tensor
         self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)

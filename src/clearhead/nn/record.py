@@ -3,29 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
 from clearhead.nn.layout import Layout
-
-
-class Encoder(Protocol):
-    """What every encoder of `models` is: embeddings, then blocks, then perhaps a last norm."""
-
-    @property
-    def embeddings(self) -> nn.Module:
-        """Ids to vectors."""
-
-    @property
-    def blocks(self) -> nn.ModuleList:
-        """The layers; a shared one may be called several times."""
-
-    def __call__(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D)."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Every part, as `nn.Module.modules`."""
+from clearhead.nn.network import Encoder
 
 
 @dataclass(frozen=True)
@@ -56,9 +39,9 @@ def record(*modules: nn.Module) -> Iterator[list[Call]]:
 
 
 @contextmanager
-def evaluating(encoder: Encoder) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """Switch dropout off for a while; afterwards every part is in the mode it was in, even after an error."""
-    modes = [(part, part.training) for part in encoder.modules()]
+    modes = [(part, part.training) for part in module.modules()]
     try:
         for part, _ in modes:
             part.training = False

@@ -1,0 +1,1 @@
+"""Checkpoint folders in Hugging Face's layout: find, read, write, publish, convert."""

@@ -1,0 +1,45 @@
+"""Writing files so that a reader sees the old content or the new, never half of one."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clearhead.errors import BadInput
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to write files into; at the end each is moved into `folder`, complete and on disk.
+
+    If anything fails before that, `folder` is as it was. Files of other names in it stay.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; give a folder to save into")
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    stage = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+    try:
+        yield stage
+        written = sorted(path for path in stage.rglob("*") if path.is_file())
+        for path in written:
+            _sync(path)
+        for path in written:
+            target = folder / path.relative_to(stage)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        _sync(folder)
+    except BaseException:
+        shutil.rmtree(created[-1] if created else stage, ignore_errors=True)
+        raise
+    shutil.rmtree(stage, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

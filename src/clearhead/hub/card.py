@@ -1,0 +1,110 @@
+"""The README.md of a checkpoint, for people and for the hub: only what the configuration says."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from clearhead.hub.atomic import staged
+from clearhead.hub.config import Description
+from clearhead.hub.names import NAMES
+
+_NAME = "README.md"
+# our head → the task by which the hub lists a model
+_TASKS = {
+    "masked_lm": "fill-mask",
+    "classes": "text-classification",
+    "tags": "token-classification",
+    "span": "question-answering",
+    "choice": "multiple-choice",
+    "causal_lm": "text-generation",
+}
+
+
+def model_card(
+    description: Description,
+    *,
+    name: str,
+    parameters: int | None = None,
+    sentences: bool = False,
+    license_id: str | None = None,
+    base_model: str | None = None,
+) -> str:
+    """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
+    heads = NAMES[description.family].architectures.get(description.architecture or "", ())
+    parts = [
+        _front_matter(description.family, _task(heads, sentences), license_id, base_model),
+        f"# {name.rsplit('/', 1)[-1]}",
+        _summary(description, heads, parameters, base_model),
+        _sizes(description.config),
+        _labels(description.labels) if {"classes", "tags"} & set(heads) else "",
+        _usage(name, description.architecture),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write_card(card: str, folder: Path) -> bool:
+    """Write the card into a folder; one that is there already, perhaps by hand, stays. Says whether it wrote."""
+    if (folder / _NAME).exists():
+        return False
+    with staged(folder) as stage:
+        (stage / _NAME).write_text(card, encoding="utf-8")
+    return True
+
+
+def _task(heads: tuple[str, ...], sentences: bool) -> str | None:
+    if sentences:
+        return "sentence-similarity"
+    tasks = [_TASKS[head] for head in heads if head in _TASKS]
+    return tasks[0] if tasks else None if heads else "feature-extraction"
+
+
+def _front_matter(family: str, task: str | None, license_id: str | None, base_model: str | None) -> str:
+    entries: dict[str, Any] = {
+        "library_name": "clearhead",
+        "tags": ["clearhead", "transformers", "safetensors", family],
+        "pipeline_tag": task,
+        "license": license_id,
+        "base_model": base_model,
+    }
+    # a JSON value is a YAML value, whatever characters are in it
+    lines = [f"{key}: {json.dumps(value)}" for key, value in entries.items() if value is not None]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _summary(description: Description, heads: tuple[str, ...], parameters: int | None, base_model: str | None) -> str:
+    size = "" if parameters is None else f" with {parameters:,} parameters"
+    head = f"heads: {', '.join(heads)}" if heads else "no head"
+    origin = f" It was made from {_code(base_model)}." if base_model else ""
+    return f"A model of the family {_code(description.family)}{size}, {head}.{origin}"
+
+
+def _sizes(config: Any) -> str:
+    rows = [
+        f"| {name} | {value:,} |"
+        for name, value in asdict(config).items()
+        if type(value) is int and not name.endswith("_token_id")
+    ]
+    return "\n".join(["| size | |", "|---|---:|", *rows])
+
+
+def _labels(labels: tuple[str, ...] | None, most: int = 50) -> str:
+    if not labels:
+        return ""
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return f"Labels ({len(labels)}): {', '.join(_code(label) for label in labels[:most])}{more}"
+
+
+def _usage(name: str, architecture: str | None) -> str:
+    quoted = json.dumps(name)
+    lines = ["```python", "import clearhead", "", f"model = clearhead.load({quoted})", "```"]
+    if architecture is not None:
+        lines += ["", "The same with transformers:", "", "```python"]
+        lines += [f"from transformers import AutoTokenizer, {architecture}", ""]
+        lines += [f"tokenizer = AutoTokenizer.from_pretrained({quoted})"]
+        lines += [f"model = {architecture}.from_pretrained({quoted})", "```"]
+    return "\n".join(["## Load it", "", *lines])
+
+
+def _code(text: str) -> str:
+    return "`" + " ".join(text.replace("`", "'").split()) + "`"

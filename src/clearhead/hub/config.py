@@ -1,0 +1,129 @@
+"""config.json ↔ a family's configuration: known values are checked, unknown ones are refused, not guessed."""
+
+import logging
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
+
+from clearhead.errors import BadCheckpoint, BadConfig
+from clearhead.hub.names import NAMES
+from clearhead.hub.weights import read_json
+from clearhead.models import FAMILIES
+
+log = logging.getLogger(__name__)
+
+# what transformers writes beside the architecture and what does not change an encoder's numbers
+_BESIDE = set(
+    """
+    architectures model_type id2label label2id num_labels problem_type dtype torch_dtype transformers_version
+    _name_or_path name_or_path use_cache gradient_checkpointing bos_token_id eos_token_id cls_token_id sep_token_id
+    mask_token_id output_attentions output_hidden_states return_dict directionality pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type finetuning_task language task
+    is_encoder_decoder chunk_size_feed_forward tie_word_embeddings
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """All that a config.json says: the family and its configuration, the architecture, and the labels."""
+
+    family: str
+    config: Any
+    architecture: str | None = None
+    labels: tuple[str, ...] | None = None
+    problem: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def read_config(folder: Path) -> Description:
+    """Read and check `folder`/config.json."""
+    path = folder / "config.json"
+    content = read_json(path)
+    family = content.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(FAMILIES)}")
+    for name, value in NAMES[family].fixed.items():
+        if content.get(name, value) != value:
+            raise BadConfig(f"{path}: {name} = {content[name]!r} is not supported; clearhead computes {value!r}")
+    try:
+        content = NAMES[family].read_config(content)
+    except BadConfig as error:
+        raise BadConfig(f"{path}: {error}") from None
+    config = _build(FAMILIES[family].config, content, path)
+    known = {spec.name for spec in fields(config)} | _BESIDE | set(NAMES[family].fixed)
+    extra = {name: value for name, value in content.items() if name not in known}
+    if extra:
+        log.info("%s: unknown keys are kept and not used: %s", path, ", ".join(sorted(extra)))
+    return Description(
+        family=family,
+        config=config,
+        architecture=_architecture(content, family, path),
+        labels=_labels(content, path),
+        problem=_checked(content.get("problem_type"), str | None, f"{path}: problem_type"),
+        extra=extra,
+    )
+
+
+def to_json(description: Description, dtype: str) -> dict[str, Any]:
+    """Write a description as config.json has it."""
+    content: dict[str, Any] = {
+        **description.extra,
+        "architectures": [description.architecture],
+        "model_type": description.family,
+        "dtype": dtype,
+        **NAMES[description.family].write_config(asdict(description.config)),
+    }
+    if description.labels is not None:
+        content["id2label"] = {str(i): label for i, label in enumerate(description.labels)}
+        content["label2id"] = {label: i for i, label in enumerate(description.labels)}
+    if description.problem is not None:
+        content["problem_type"] = description.problem
+    return content
+
+
+def _build(kind: type, content: dict[str, Any], path: Path) -> Any:
+    hints = get_type_hints(kind)
+    values = {}
+    for spec in fields(kind):
+        if spec.name in content:
+            values[spec.name] = _checked(content[spec.name], hints[spec.name], f"{path}: {spec.name}")
+    try:
+        return kind(**values)
+    except BadConfig as error:
+        raise BadConfig(f"{path}: {error}") from None
+
+
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is None and NoneType in allowed:
+        return None
+    if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
+        return float(value)
+    if type(value) not in allowed:
+        expected = " or ".join(kind.__name__ for kind in allowed if kind is not NoneType)
+        raise BadConfig(f"{name} = {value!r} is not of type {expected}")
+    return value
+
+
+def _architecture(content: dict[str, Any], family: str, path: Path) -> str | None:
+    names = content.get("architectures")
+    if not names:
+        return None
+    if not isinstance(names, list) or names[0] not in list(NAMES[family].architectures):
+        known = ", ".join(NAMES[family].architectures)
+        raise BadConfig(f"{path}: unknown architecture {names!r}; clearhead reads {known}")
+    return str(names[0])
+
+
+def _labels(content: dict[str, Any], path: Path) -> tuple[str, ...] | None:
+    labels = content.get("id2label")
+    if labels is None:
+        return None
+    try:
+        by_id = {int(i): label for i, label in labels.items()}
+        ordered = tuple(str(by_id[i]) for i in range(len(by_id)))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BadCheckpoint(f"{path}: id2label must number the labels from 0, got {labels!r}") from None
+    return ordered

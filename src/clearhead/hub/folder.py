@@ -1,0 +1,180 @@
+"""A checkpoint folder ↔ a network: config.json, tokenizer.json, model.safetensors, as Hugging Face lays them out."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadCheckpoint, BadInput, WrongTask
+from clearhead.hub.atomic import staged
+from clearhead.hub.config import Description, read_config, to_json
+from clearhead.hub.names import NAMES
+from clearhead.hub.names.table import Names, from_theirs, to_theirs
+from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
+from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
+from clearhead.models import FAMILIES
+from clearhead.nn.heads import MaskedLMHead, SentenceVector
+from clearhead.nn.network import Network
+from clearhead.text import Tokenizer
+
+log = logging.getLogger(__name__)
+
+_LABELLED = ("classes", "tags", "span", "sentence_order")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Everything a folder holds, ready to run."""
+
+    description: Description
+    network: Network
+    tokenizer: Tokenizer | None
+    sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
+
+
+def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """Read a checkpoint folder; nothing in it can choose code to run."""
+    description = read_config(folder)
+    names = NAMES[description.family]
+    tensors = _their_spelling(read_weights(folder), names)
+    _drop_redundant(tensors, names, folder)
+    outputs = _heads_in(tensors, names, description)
+    network = build_network(description, outputs, device="meta")
+    parameters = dict(network.named_parameters())
+    state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
+    _check_leftover(tensors, names, folder)
+    network.load_state_dict(state, strict=False, assign=True)
+    for head in network.heads.values():
+        if isinstance(head, MaskedLMHead):  # assigning made two parameters of the one they share
+            head.weight = network.encoder.embeddings.token.weight
+    return Checkpoint(
+        description=description,
+        network=network.eval(),
+        tokenizer=Tokenizer.from_folder(folder) if _has_tokenizer(folder) else None,
+        sentence=read_sentence_vector(folder),
+    )
+
+
+def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None) -> None:
+    """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
+
+    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's.
+    """
+    description, network = checkpoint.description, checkpoint.network
+    names = NAMES[description.family]
+    kept = tuple(network.heads if heads is None else heads)
+    absent = [name for name in kept if name not in network.heads]
+    if absent:
+        raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
+    part = Network(network.encoder, {name: network.heads[name] for name in kept})
+    labels = _labels_for(part, description.labels)
+    description = replace(description, architecture=_architecture_for(kept, names), labels=labels)
+    tensors = to_theirs(names, dict(part.named_parameters()))
+    if not names.architectures[description.architecture or ""]:
+        tensors = {name.removeprefix(f"{names.prefix}."): tensor for name, tensor in tensors.items()}
+    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    with staged(folder) as stage:
+        (stage / "config.json").write_text(json.dumps(to_json(description, dtype), indent=2) + "\n", encoding="utf-8")
+        write_tensors(tensors, stage / WEIGHTS)
+        if checkpoint.tokenizer is not None:
+            checkpoint.tokenizer.save(stage)
+        if checkpoint.sentence is not None:
+            write_sentence_vector(checkpoint.sentence, description.config.hidden_size, stage)
+
+
+def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
+    """Build a network with fresh weights and the named heads, each with its number of outputs."""
+    family = FAMILIES[description.family]
+    with torch.device(device):
+        encoder = family.encoder(description.config)
+        return Network(encoder, family.heads(encoder, outputs))
+
+
+def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:
+    """Bring a file to the spelling of the tables: encoder names with their prefix, norms as weight and bias."""
+    bare = not any(name.startswith(f"{names.prefix}.") for name in tensors)
+    spelled = {}
+    for name, tensor in tensors.items():
+        # files converted from TensorFlow spell a norm's weight and bias as gamma and beta
+        name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
+        name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
+        spelled[f"{names.prefix}.{name}" if bare else name] = tensor
+    return spelled
+
+
+def _drop_redundant(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+    """Take out the tensors that repeat another one, after a look that they do."""
+    for name, original in names.redundant.items():
+        copy = tensors.pop(name, None)
+        if copy is None or original is None:
+            continue
+        kept = tensors.setdefault(original, copy)
+        if kept.shape != copy.shape or not torch.equal(kept, copy.to(kept.dtype)):
+            raise BadCheckpoint(
+                f"{folder}: {name} differs from {original}, but clearhead shares one matrix between the two; "
+                "such a model (tie_word_embeddings = false) is not supported"
+            )
+
+
+def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description) -> dict[str, int]:
+    """Find the heads a file holds: its architecture's, and those that its tensors alone make known."""
+    declared = names.architectures.get(description.architecture or "", ())
+    outputs = {}
+    for head, table in names.heads.items():
+        modules = [part for theirs in table.values() for part in ([theirs] if isinstance(theirs, str) else theirs)]
+        present = all(any(f"{module}.{leaf}" in tensors for leaf in ("weight", "bias")) for module in modules)
+        if head in declared and not present:
+            raise BadCheckpoint(
+                f"config.json names {description.architecture}, but the weights have no {modules[-1]}; "
+                "config.json and the weights are from different models"
+            )
+        if present and (head in declared or head in names.companions):
+            last = next(f"{modules[-1]}.{leaf}" for leaf in ("bias", "weight") if f"{modules[-1]}.{leaf}" in tensors)
+            outputs[head] = tensors[last].shape[0] if tensors[last].dim() else 1
+        if head in ("classes", "tags") and head in declared and description.labels is not None:
+            labels = len(description.labels)
+            if labels != outputs[head]:
+                raise BadCheckpoint(
+                    f"config.json names {labels} labels, but {modules[-1]} has {outputs[head]} outputs; "
+                    "config.json and the weights are from different models"
+                )
+    return outputs
+
+
+def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+    left = sorted(tensors)
+    inside = [name for name in left if name.startswith(f"{names.prefix}.")]
+    if inside:
+        raise BadCheckpoint(
+            f"{folder}: the encoder has {len(inside)} tensors that its family does not know, such as {inside[0]}; "
+            "its numbers would be wrong without them"
+        )
+    if left:
+        log.warning("%s: tensors of no known head are left aside: %s", folder, ", ".join(left))
+
+
+def _architecture_for(heads: Sequence[str], names: Names) -> str:
+    wanted = set(heads) - {"pooled"}
+    for architecture, held in names.architectures.items():
+        if set(held) == wanted:
+            return architecture
+    choices = "; ".join(" + ".join(held) for held in names.architectures.values() if held)
+    raise BadInput(f"no Hugging Face architecture holds the heads {sorted(wanted)}; name heads to save: {choices}")
+
+
+def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Give as many labels as the head has outputs, because transformers builds these heads by counting labels."""
+    counts = [
+        network.heads[name].get_parameter("classifier.bias").shape[0] for name in _LABELLED if name in network.heads
+    ]
+    if not counts or counts[0] == (2 if labels is None else len(labels)):  # 2 is what no labels mean there
+        return labels
+    return tuple(f"LABEL_{i}" for i in range(counts[0]))
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))

@@ -1,0 +1,91 @@
+"""The shape of a name table, and the two ways to walk it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadCheckpoint
+
+# theirs: one module, or several whose matrices are stacked to make ours
+Theirs = str | tuple[str, ...]
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer; the 1 in norm_1 is part of a name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Module paths, ours → theirs; `{}` stands for a layer's number, a path covers its weight and its bias."""
+
+    prefix: str  # of the encoder inside a model with a head; a bare encoder is saved without it
+    encoder: Mapping[str, Theirs]
+    heads: Mapping[str, Mapping[str, Theirs]]
+    architectures: Mapping[str, tuple[str, ...]]  # their class → our heads
+    # heads that a file may hold beyond its architecture, known by their tensors alone
+    companions: tuple[str, ...] = ()
+    # tensors that repeat another one, by its name, or that are no parameters (None)
+    redundant: Mapping[str, str | None] = field(default_factory=dict)
+    # configuration values that change the computation, and the one value of each that we compute
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    # where the fields of config.json are not one to one ours
+    read_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    write_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
+
+
+def their_names(names: Names, ours: str) -> tuple[str, ...]:
+    """Translate one of our parameter names, such as "encoder.blocks.3.norm_1.weight"."""
+    path, _, leaf = ours.rpartition(".")
+    owner, _, path = path.partition(".")
+    if owner == "encoder":
+        table: Mapping[str, Theirs] = names.encoder
+    else:
+        head, _, path = path.partition(".")
+        table = names.heads[head]
+    numbers = _NUMBER.findall(path)
+    theirs = table[_NUMBER.sub("{}", path)]
+    modules = (theirs,) if isinstance(theirs, str) else theirs
+    prefix = f"{names.prefix}." if owner == "encoder" else ""
+    return tuple(prefix + module.format(*numbers) + "." + leaf for module in modules)
+
+
+def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Assemble our parameters from their tensors, checking names and shapes; what is used leaves `tensors`."""
+    ours: dict[str, Tensor] = {}
+    used: set[str] = set()
+    missing: list[str] = []
+    for name, parameter in parameters.items():
+        parts = their_names(names, name)
+        used.update(parts)
+        absent = [part for part in parts if part not in tensors]
+        if absent:
+            missing.extend(absent)
+            continue
+        share = (parameter.shape[0] // len(parts), *parameter.shape[1:])
+        for part in parts:
+            if tensors[part].shape != share or not tensors[part].is_floating_point():
+                raise BadCheckpoint(
+                    f"tensor {part} is {tensors[part].dtype} of shape {tuple(tensors[part].shape)}, the configuration "
+                    f"asks for floats of shape {share}; config.json and the weights are from different models"
+                )
+        tensor = tensors[parts[0]] if len(parts) == 1 else torch.cat([tensors[part] for part in parts])
+        ours[name] = tensor
+    if missing:
+        raise BadCheckpoint(
+            f"{len(missing)} tensors are missing, such as {missing[0]}; the file is incomplete or "
+            "config.json names another architecture"
+        )
+    for name in used:
+        del tensors[name]
+    return ours
+
+
+def to_theirs(names: Names, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Cut our parameters into their tensors: the inverse of `from_theirs`."""
+    theirs: dict[str, Tensor] = {}
+    for name, tensor in parameters.items():
+        parts = their_names(names, name)
+        theirs.update(zip(parts, tensor.detach().chunk(len(parts)), strict=True))
+    return theirs

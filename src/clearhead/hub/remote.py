@@ -1,0 +1,186 @@
+"""Checkpoint folders on the Hugging Face hub: fetch one by its name, publish one. Nothing else reaches the network."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint
+
+CARD = "README.md"
+# all that a checkpoint is made of; neither a pickle nor code is fetched or published
+COMPANIONS = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+    CARD,
+)
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
+FILES = COMPANIONS + WEIGHTS
+
+
+def find(name: str | Path) -> Path:
+    """Give the folder of a checkpoint: a folder that exists, or else a hub name, fetched once and then cached.
+
+    A hub name is a string "owner/name" or "owner/name@revision"; a Path is only ever a place on disk.
+    """
+    text = str(name)
+    if not text.strip():
+        raise BadInput("the name of the model is empty; give a folder, or a hub name such as owner/name")
+    try:
+        path = Path(name).expanduser()
+        is_folder, is_there = path.is_dir(), path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a name longer than the disk takes, the home of no user
+        raise NotFound(f"{_short(text)} cannot be looked up ({_short(error)}); check the path") from None
+    if is_folder:
+        return path
+    if is_there:
+        raise BadInput(f"{name} is a file; give the folder that holds it")
+    repo, _, revision = text.partition("@")
+    if isinstance(name, Path) or _is_path(repo):
+        raise NotFound(f"the folder {name} is not there; check the path, or give a hub name such as owner/name")
+    return _fetch(repo, revision or None)
+
+
+def publish(
+    folder: Path,
+    name: str,
+    *,
+    private: bool = False,
+    token: str | None = None,
+    message: str | None = None,
+    card: str | None = None,
+) -> str:
+    """Make the hub repository `name` hold the checkpoint in `folder`, in one commit, and return its URL.
+
+    The repository is created if it is not there. Files of an earlier checkpoint that this one lacks leave it.
+    `card` is the README.md where neither the folder nor the repository has one.
+    """
+    files = checkpoint_files(folder)
+    if "config.json" not in files or not _has_weights(files):
+        raise NotFound(f"{folder} has no config.json with model.safetensors; save the model there before publishing it")
+
+    from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
+
+    api = HfApi(token=token, library_name="clearhead")
+    with _explained(name, refused=BadInput):
+        # None leaves it to the hub: an organisation may have made private its default
+        url = api.create_repo(name, private=private or None, exist_ok=True)
+        there = api.model_info(url.repo_id)
+        if private and not there.private:
+            raise BadInput(f"{url.repo_id} exists and is public; make it private in its settings, or choose a new name")
+        present = [file.rfilename for file in there.siblings or ()]
+        changes: list[CommitOperationAdd | CommitOperationCopy | CommitOperationDelete]
+        changes = [CommitOperationAdd(file, folder / file) for file in files]
+        changes += [CommitOperationDelete(file) for file in present if _is_stale(file, files)]
+        if card is not None and CARD not in (*files, *present):
+            changes.append(CommitOperationAdd(CARD, card.encode()))
+        api.create_commit(url.repo_id, changes, commit_message=message or "Publish with clearhead")
+    return str(url)
+
+
+def checkpoint_files(folder: Path) -> list[str]:
+    """List the files of a folder that belong to a checkpoint, as paths inside it."""
+    if not folder.is_dir():
+        raise NotFound(f"the folder {folder} is not there; save the model there first")
+    paths = {path for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def _is_stale(file: str, files: list[str]) -> bool:
+    return file not in (CARD, *files) and any(fnmatchcase(file, pattern) for pattern in FILES)
+
+
+def _has_weights(files: list[str]) -> bool:
+    return "model.safetensors" in files or "model.safetensors.index.json" in files
+
+
+def _is_path(repo: str) -> bool:
+    return bool(re.match(r"[./~]|[A-Za-z]:", repo)) or "\\" in repo or repo.count("/") > 1 or repo.endswith("/")
+
+
+def _fetch(repo: str, revision: str | None) -> Path:
+    # imported where it is used: most runs never name a hub model
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    name = f"{repo}@{revision}" if revision else repo
+    with _explained(name, refused=NotFound):
+        folder = Path(snapshot_download(repo, revision=revision, allow_patterns=list(FILES), library_name="clearhead"))
+        if not _has_weights(checkpoint_files(folder)):
+            with suppress(OfflineModeIsEnabled):  # then the reader of the folder says what it lacks
+                _refuse_pickle(repo, HfApi().list_repo_files(repo, revision=folder.name))
+    return folder
+
+
+def _refuse_pickle(repo: str, files: list[str]) -> None:
+    for file in files:
+        if fnmatchcase(file, "pytorch_model*.bin"):
+            raise UnsafeCheckpoint(
+                f"{repo} has its weights only as {file}, a pickle, which can run code when opened; if you trust its "
+                f"owner, run: hf download {repo} --local-dir FOLDER, then: clearhead convert FOLDER"
+            )
+
+
+@contextmanager
+def _explained(name: str, refused: type[ClearheadError]) -> Iterator[None]:
+    """Turn what huggingface_hub and its HTTP library raise into one sentence; `refused` is for access denied."""
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of httpx or httpx2, by version
+
+    try:
+        yield
+    except ClearheadError:
+        raise
+    except (HTTPError, OSError, RuntimeError, ValueError) as error:
+        raise _translated(error, name, refused) from error
+
+
+def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> ClearheadError:
+    from huggingface_hub import constants, errors
+
+    cause = error
+    if isinstance(error, errors.LocalEntryNotFoundError | RuntimeError) and isinstance(error.__cause__, Exception):
+        cause = error.__cause__  # the first wraps every failed request, the second a failed upload
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return NotFound(f"{name} is out of reach while HF_HUB_OFFLINE is set; unset it to go online")
+    if isinstance(cause, errors.OfflineModeIsEnabled):
+        return NotFound(
+            f"{name} is not in the cache and HF_HUB_OFFLINE is set; unset it to go online, or give a folder"
+        )
+    if isinstance(cause, errors.HFValidationError):
+        return refused(
+            f"{_short(name)!r} is not a folder and not a valid hub name; "
+            "a hub name is owner/name, in ASCII letters, digits, '-', '_' and '.'"
+        )
+    if isinstance(cause, errors.GatedRepoError):
+        return refused(f"{name} is gated; ask for access on its page at {constants.ENDPOINT}, then run: hf auth login")
+    if isinstance(cause, errors.RevisionNotFoundError):
+        return NotFound(f"{name} is not on the hub: it has no such revision; leave out what follows the @")
+    if isinstance(cause, errors.HfHubHTTPError):
+        status = cause.response.status_code
+        if status == 401 and refused is not NotFound:
+            return refused(f"{name} needs a valid token of yours; run: hf auth login, or pass token=")
+        if isinstance(cause, errors.RepositoryNotFoundError) or status == 404:
+            return NotFound(f"{name} is not on the hub, or is private; check its spelling, or run: hf auth login")
+        if status in (401, 403):
+            return refused(f"{name}: the hub denies access ({status}); use a token that has it: hf auth login")
+        return NotFound(f"{name}: the hub answers with error {status}; try again later, or give a folder")
+    if isinstance(cause, ValueError):
+        return refused(f"{name} is not accepted ({_short(cause)}); correct that and try again")
+    return NotFound(
+        f"{name} is out of reach at {constants.ENDPOINT} ({type(cause).__name__}: {_short(cause)}); "
+        "check the network, or give a folder"
+    )
+
+
+def _short(text: object) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= 200 else words[:200] + "…"

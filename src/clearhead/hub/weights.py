@@ -1,0 +1,118 @@
+"""Tensors on disk: safetensors only. A pickle is recognised and refused, never opened."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+DIGEST = "clearhead.sha256"  # safetensors has no checksum of its own, so our files carry one
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Read all tensors of a checkpoint folder, in one file or in shards, and check their digest if they carry one."""
+    if (folder / WEIGHTS).is_file():
+        return read_tensors(folder / WEIGHTS)
+    if (folder / INDEX).is_file():
+        tensors: dict[str, Tensor] = {}
+        for shard in sorted(set(_weight_map(folder / INDEX).values())):
+            tensors.update(read_tensors(folder / shard))
+        return tensors
+    for name in PICKLES:
+        if (folder / name).is_file():
+            raise UnsafeCheckpoint(
+                f"{folder / name} is a pickle, which can run code when opened; "
+                f"if you trust where it comes from, run: clearhead convert {folder}"
+            )
+    raise NotFound(f"{folder} has no {WEIGHTS}; a checkpoint folder holds config.json, tokenizer.json and {WEIGHTS}")
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read one safetensors file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there; fetch the checkpoint again") from None
+    except (SafetensorError, OSError, UnicodeDecodeError) as error:
+        if _looks_like_pickle(path):
+            raise UnsafeCheckpoint(
+                f"{path} is a pickle named like safetensors; do not open it, get the real file"
+            ) from None
+        raise BadCheckpoint(f"{path} is damaged or cut short ({error}); fetch or save it again") from None
+    # the name is looked for in halves, because the one flipped bit may be in the name
+    ours = any("clearhead" in name or "sha256" in name for name in metadata)
+    if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
+        raise BadCheckpoint(f"{path} is damaged: its tensors do not match the SHA-256 saved with them; fetch it again")
+    return tensors
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write one safetensors file with a digest of its tensors."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # "format" is what transformers looks for
+    save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})
+    _settle(path)
+
+
+def _settle(path: Path) -> None:
+    """Sort the metadata, whose order the library leaves to chance, so that equal tensors make equal files."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        file.seek(8)
+        file.write(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size))
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of all tensors, by name: a flipped bit anywhere changes it."""
+    sha = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there; a checkpoint folder needs it") from None
+    except (ValueError, RecursionError) as error:
+        raise BadCheckpoint(f"{path} is not valid JSON ({error}); fetch or save it again") from None
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read ({error.strerror})") from None
+    if not isinstance(content, dict):
+        raise BadCheckpoint(f"{path} must hold a JSON object, it holds a {type(content).__name__}")
+    return content
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    shards = read_json(path).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
+        raise BadCheckpoint(f"{path} has no usable weight_map; fetch it again")
+    for shard in shards.values():
+        if Path(shard).name != shard or not shard.endswith(".safetensors"):
+            raise UnsafeCheckpoint(f"{path} names {shard!r}; a shard is a .safetensors file in the same folder")
+    return shards
+
+
+def _looks_like_pickle(path: Path) -> bool:
+    """Tell a pickle or a zip of pickles by its first bytes; those of safetensors are a length, so they end in zeros."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5))

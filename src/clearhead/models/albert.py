@@ -1,0 +1,132 @@
+"""ALBERT (Lan et al. 2019): a BERT with few parameters. Two savings, one new objective.
+
+The token table is narrow and projected to the model's width; all layers of a group are one and the same layer.
+Pre-trained by filling masks and by telling whether two sentences are in order.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
+from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+
+_INIT_STD = 0.02  # section 4.1 follows BERT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlbertConfig:
+    """Field names are those of the published config.json; the defaults are ALBERT-xxlarge, as published."""
+
+    vocab_size: int = 30000
+    embedding_size: int = 128
+    hidden_size: int = 4096
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    num_attention_heads: int = 64
+    intermediate_size: int = 16384
+    hidden_act: str = "gelu_new"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    classifier_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_config(self, self.hidden_act)
+        check_heads(self.hidden_size, self.num_attention_heads)
+        require(
+            self.num_hidden_groups <= self.num_hidden_layers,
+            f"num_hidden_groups {self.num_hidden_groups} must not exceed num_hidden_layers {self.num_hidden_layers}",
+        )
+
+
+class Albert(nn.Module):
+    """Ids to hidden states, in either layout. `groups` holds each layer once, `blocks` as often as it is used."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        self.config = config
+        inner = SummedEmbeddings(
+            config.vocab_size,
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.embedding_size,
+            norm_eps=config.layer_norm_eps,
+            dropout=config.hidden_dropout_prob,
+        )
+        self.embeddings = FactorisedEmbeddings(inner, config.hidden_size)
+        self.groups = nn.ModuleList(
+            PostNormBlock(
+                MultiHeadAttention(
+                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
+                ),
+                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
+                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+                dropout=config.hidden_dropout_prob,
+            )
+            for _ in range(config.num_hidden_groups)
+        )
+        layers, groups = config.num_hidden_layers, config.num_hidden_groups
+        self.blocks = nn.ModuleList(self.groups[layer * groups // layers] for layer in range(layers))
+        initialise(self, _INIT_STD)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.embeddings.max_length
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions, segments)
+        for block in self.blocks:
+            x = block(x, layout)
+        return x
+
+
+def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs; those that read [CLS] share one pooler."""
+    config, width = albert.config, albert.config.hidden_size
+    dropout = config.classifier_dropout_prob
+    pooler = Pooler(width, act="tanh")
+    build: dict[str, Callable[[int], nn.Module]] = {
+        "masked_lm": lambda _: MaskedLMHead(
+            width, albert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
+        ),
+        "pooled": lambda _: pooler,
+        "sentence_order": lambda n: SequenceHead(pooler, width, n, dropout),
+        "classes": lambda n: SequenceHead(pooler, width, n, dropout),
+        "choice": lambda n: SequenceHead(pooler, width, n, dropout),
+        "tags": lambda n: TokenHead(width, n, dropout),
+        "span": lambda n: TokenHead(width, n),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, _INIT_STD)
+    return built
+
+
+def _preset(layers: int, width: int, heads: int) -> AlbertConfig:
+    return AlbertConfig(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width
+    )
+
+
+# table 1, as released (version 2: without dropout)
+PRESETS = {
+    "base": _preset(12, 768, 12),
+    "large": _preset(24, 1024, 16),
+    "xlarge": _preset(24, 2048, 16),
+    "xxlarge": _preset(12, 4096, 64),
+}

@@ -1,0 +1,122 @@
+"""ELECTRA (Clark et al. 2020): a small generator fills masks, and BERT learns which tokens it replaced.
+
+Generator and discriminator are the same encoder with different heads ("masked_lm", "replaced"). A token table that is
+narrower than the model is projected to its width. No pooler: each head that reads [CLS] has a layer of its own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
+from clearhead.nn.heads import MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ElectraConfig:
+    """Field names are those of the published config.json; the defaults are ELECTRA-small."""
+
+    vocab_size: int = 30522
+    embedding_size: int = 128
+    hidden_size: int = 256
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 4
+    intermediate_size: int = 1024
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_config(self, self.hidden_act)
+        check_heads(self.hidden_size, self.num_attention_heads)
+
+
+class Electra(nn.Module):
+    """Ids to hidden states, in either layout."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        self.config = config
+        summed = SummedEmbeddings(
+            config.vocab_size,
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.embedding_size,
+            norm_eps=config.layer_norm_eps,
+            dropout=config.hidden_dropout_prob,
+        )
+        narrow = config.embedding_size != config.hidden_size
+        self.embeddings = FactorisedEmbeddings(summed, config.hidden_size) if narrow else summed
+        self.blocks = nn.ModuleList(
+            PostNormBlock(
+                MultiHeadAttention(
+                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
+                ),
+                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
+                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+                dropout=config.hidden_dropout_prob,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        initialise(self, config.initializer_range)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.embeddings.max_length
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions, segments)
+        for block in self.blocks:
+            x = block(x, layout)
+        return x
+
+
+def heads(electra: Electra, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs."""
+    config, width = electra.config, electra.config.hidden_size
+    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    build: dict[str, Callable[[int], nn.Module]] = {
+        # gelu here and before classes and choices, whatever the blocks use, as published
+        "masked_lm": lambda _: MaskedLMHead(
+            width, electra.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
+        ),
+        "replaced": lambda _: ReplacedTokenHead(width, act=config.hidden_act),
+        "classes": lambda n: SequenceHead(Pooler(width, act="gelu", dropout=dropout), width, n, dropout),
+        "choice": lambda n: SequenceHead(Pooler(width, act="gelu"), width, n, dropout),
+        "tags": lambda n: TokenHead(width, n, dropout),
+        "span": lambda n: TokenHead(width, n),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, config.initializer_range)
+    return built
+
+
+# the discriminators of table 6; "small" embeds narrowly
+PRESETS = {
+    "small": ElectraConfig(),
+    "base": ElectraConfig(embedding_size=768, hidden_size=768, num_attention_heads=12, intermediate_size=3072),
+    "large": ElectraConfig(
+        embedding_size=1024,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+    ),
+}

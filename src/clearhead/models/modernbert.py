@@ -1,0 +1,131 @@
+"""ModernBERT (Warner et al. 2024): the encoder with what has been learnt since, for 8192 tokens.
+
+Pre-norm, rotary positions, a gated feed-forward (GeGLU), no biases. Every third layer sees the whole text, the others
+`local_attention` tokens around; the two kinds turn their positions at different rates. No segments, no pooler.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
+from clearhead.nn.heads import MaskedLMHead, SequenceHead, TokenHead, Transform, TransformedPooler
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+from clearhead.nn.positions import Rotary
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModernBertConfig:
+    """Field names are those of the published config.json; the defaults are ModernBERT-base."""
+
+    vocab_size: int = 50368
+    hidden_size: int = 768
+    num_hidden_layers: int = 22
+    num_attention_heads: int = 12
+    intermediate_size: int = 1152
+    max_position_embeddings: int = 8192
+    initializer_range: float = 0.02
+    norm_eps: float = 1e-5
+    global_attn_every_n_layers: int = 3
+    global_rope_theta: float = 160000.0
+    local_attention: int = 128  # both sides together
+    local_rope_theta: float = 10000.0
+    classifier_pooling: str = "cls"
+    classifier_dropout: float = 0.0
+    pad_token_id: int = 50283
+
+    def __post_init__(self) -> None:
+        check_config(self)
+        check_heads(self.hidden_size, self.num_attention_heads)
+        width = self.hidden_size // self.num_attention_heads
+        require(width % 2 == 0, f"hidden_size / num_attention_heads must be even for rotary positions, got {width}")
+        known = self.classifier_pooling in ("cls", "mean")
+        require(known, f"classifier_pooling must be 'cls' or 'mean', got {self.classifier_pooling!r}")
+
+
+class ModernBert(nn.Module):
+    """Ids to hidden states, in either layout."""
+
+    def __init__(self, config: ModernBertConfig) -> None:
+        super().__init__()
+        self.config = config
+        norm = partial(nn.LayerNorm, config.hidden_size, eps=config.norm_eps, bias=False)
+        self.embeddings = TokenEmbeddings(config.vocab_size, config.hidden_size, norm=norm(), dropout=0.0)
+        head_width = config.hidden_size // config.num_attention_heads
+        far = Rotary(head_width, config.global_rope_theta, config.max_position_embeddings)
+        near = Rotary(head_width, config.local_rope_theta, config.max_position_embeddings)
+        window = config.local_attention // 2
+        sights = [
+            (near, window) if layer % config.global_attn_every_n_layers else (far, None)
+            for layer in range(config.num_hidden_layers)
+        ]
+        self.blocks = nn.ModuleList(
+            PreNormBlock(
+                MultiHeadAttention(
+                    config.hidden_size, config.num_attention_heads, bias=False, rotary=rotary, window=window
+                ),
+                GatedFeedForward(config.hidden_size, config.intermediate_size, act="gelu", bias=False),
+                norm=norm,
+                dropout=0.0,
+                first=layer == 0,
+            )
+            for layer, (rotary, window) in enumerate(sights)
+        )
+        self.norm = norm()
+        initialise(self, config.initializer_range)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.config.max_position_embeddings
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are not looked at: there is no table."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids)
+        for block in self.blocks:
+            x = block(x, layout)
+        return self.norm(x)
+
+
+def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs; in all of them a transform comes first."""
+    config, width = modernbert.config, modernbert.config.hidden_size
+    pooling: Literal["first", "mean"] = "first" if config.classifier_pooling == "cls" else "mean"
+
+    def transform() -> Transform:
+        return Transform(width, act="gelu", norm_eps=config.norm_eps)
+
+    def sequence(n: int) -> SequenceHead:
+        return SequenceHead(TransformedPooler(pooling, transform()), width, n, config.classifier_dropout)
+
+    def token(n: int) -> TokenHead:
+        return TokenHead(width, n, config.classifier_dropout, transform())
+
+    build: dict[str, Callable[[int], nn.Module]] = {
+        "masked_lm": lambda _: MaskedLMHead(
+            width, modernbert.embeddings.token, act="gelu", norm_eps=config.norm_eps, bias=False
+        ),
+        "classes": sequence,
+        "choice": sequence,
+        "tags": token,
+        "span": token,
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, config.initializer_range)
+    return built
+
+
+PRESETS = {
+    "base": ModernBertConfig(),
+    "large": ModernBertConfig(hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, intermediate_size=2624),
+}

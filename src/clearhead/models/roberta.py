@@ -1,0 +1,130 @@
+"""RoBERTa (Liu et al. 2019): BERT trained longer, on more text, with fresh masks and without sentence pairs.
+
+Two differences in the model: positions are counted from `pad_token_id` + 1, and classes have a layer of their own
+instead of the pooler. XLM-RoBERTa and CamemBERT are the same model with other vocabularies.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
+from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RobertaConfig:
+    """Field names are those of the published config.json; a value missing there has the default given here."""
+
+    vocab_size: int = 50265
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 1
+
+    def __post_init__(self) -> None:
+        check_config(self, self.hidden_act)
+        check_heads(self.hidden_size, self.num_attention_heads)
+        require(
+            self.max_position_embeddings > self.pad_token_id + 1,
+            f"max_position_embeddings {self.max_position_embeddings} leaves no position after "
+            f"pad_token_id {self.pad_token_id}, where RoBERTa starts to count",
+        )
+
+
+class Roberta(nn.Module):
+    """Ids to hidden states, in either layout."""
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = SummedEmbeddings(
+            config.vocab_size,
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.hidden_size,
+            norm_eps=config.layer_norm_eps,
+            dropout=config.hidden_dropout_prob,
+            first_position=config.pad_token_id + 1,
+        )
+        self.blocks = nn.ModuleList(
+            PostNormBlock(
+                MultiHeadAttention(
+                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
+                ),
+                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
+                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+                dropout=config.hidden_dropout_prob,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        initialise(self, config.initializer_range)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.embeddings.max_length
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        if self.config.type_vocab_size == 1:
+            segments = None  # the published models do not tell the two texts of a pair apart
+        x = self.embeddings(ids, layout.positions, segments)
+        for block in self.blocks:
+            x = block(x, layout)
+        return x
+
+
+def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs; choices read the pooler, classes a layer of their own."""
+    config, width = roberta.config, roberta.config.hidden_size
+    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    pooler = Pooler(width, act="tanh")
+    build: dict[str, Callable[[int], nn.Module]] = {
+        # gelu whatever the blocks use, as published
+        "masked_lm": lambda _: MaskedLMHead(
+            width, roberta.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
+        ),
+        "pooled": lambda _: pooler,
+        "classes": lambda n: SequenceHead(Pooler(width, act="tanh", dropout=dropout), width, n, dropout),
+        "choice": lambda n: SequenceHead(pooler, width, n, dropout),
+        "tags": lambda n: TokenHead(width, n, dropout),
+        "span": lambda n: TokenHead(width, n),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, config.initializer_range)
+    return built
+
+
+def _preset(layers: int, width: int, heads: int) -> RobertaConfig:
+    return RobertaConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+    )
+
+
+PRESETS = {"base": _preset(12, 768, 12), "large": _preset(24, 1024, 16)}
