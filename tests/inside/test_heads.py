@@ -1,0 +1,152 @@
+"""The attention page: its numbers are the trace's, its texts stay texts, and it asks for nothing."""
+
+import json
+import re
+import zlib
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import BadInput
+from clearhead.inside import heads
+from clearhead.inside.heads import SCALE, pack_weights, unpack_weights
+from clearhead.inside.trace import trace, trace_ids
+from inside.encoders import HEADS, encoder, model
+
+
+class Page(HTMLParser):
+    """The page as a browser's parser sees it: elements, and the text of every script by its id."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.scripts, self.style, self._open = [], {}, "", None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._open = (tag, dict(attrs).get("id", "code"))
+
+    def handle_data(self, data):
+        tag, name = self._open or ("", "")
+        if tag == "script":
+            self.scripts[name] = self.scripts.get(name, "") + data
+        elif tag == "style":
+            self.style += data
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    @property
+    def facts(self):
+        return json.loads(self.scripts["facts"])
+
+    @property
+    def policy(self):
+        return next(a["content"] for _, a in self.elements if a.get("http-equiv") == "Content-Security-Policy")
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=50))
+def test_packed_weights_are_those_written_with_three_decimals(values):
+    counts = unpack_weights(pack_weights(torch.tensor(values)))
+    assert [f"{count / SCALE:.3f}" for count in counts.tolist()] == [f"{value:.3f}" for value in values]
+
+
+def test_the_page_holds_every_weight_of_the_trace_and_the_averages():
+    found = trace(model(), "the cat sat on the mat", "it was warm")
+    page = Page(found.heads(layer=2, head=None).html)
+    size = len(found.tokens)
+    assert page.facts == {
+        "tokens": found.tokens,
+        "segments": found.sides,
+        "layers": 3,
+        "heads": HEADS,
+        "scale": SCALE,
+        "small": size,
+        "layer": 2,
+        "head": None,
+    }
+    for index, layer in enumerate(found.layers):
+        stored = unpack_weights(b64decode(page.scripts[f"layer-{index}"])).view(HEADS + 1, size, size) / SCALE
+        assert (stored[:HEADS] - layer.weights).abs().max() <= 0.5 / SCALE + 1e-6
+        assert (stored[HEADS] - layer.weights.mean(0)).abs().max() <= 0.5 / SCALE + 1e-6
+
+
+def test_small_pictures_of_long_texts_stay_small():
+    page = Page(trace_ids(encoder(), [1, 2, 3, 4] * 16).heads().html)
+    assert page.facts["small"] == heads.SMALL
+    raw = zlib.decompress(b64decode(page.scripts["small"]))
+    assert len(raw) == 3 * (HEADS + 1) * heads.SMALL**2
+
+
+def test_a_text_that_is_too_long_for_a_page_is_refused(monkeypatch):
+    monkeypatch.setattr(heads, "LIMIT", 4)
+    with pytest.raises(BadInput, match="The text has 5 tokens, the attention page shows at most 4"):
+        trace_ids(encoder(), [1] * 5).heads()
+
+
+NASTY = [
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "<script",
+    "]]>",
+    "&lt;b&gt;",
+    "'\"`${1}",
+    "\u2028\u2029",
+    "\x00",
+]
+
+
+def test_any_token_is_text_and_never_markup():
+    tokens = [*NASTY, "日本語", "שלום", "\ud800", "👩‍🚀"]
+    plain = Page(trace_ids(encoder(), [1] * len(tokens)).heads().html)
+    page = Page(trace_ids(encoder(), [1] * len(tokens), tokens=tokens).heads().html)
+    assert page.facts["tokens"] == tokens
+    assert page.elements == plain.elements
+    assert page.scripts["code"] == plain.scripts["code"]
+
+
+def test_the_page_may_load_nothing_and_run_only_its_own_script():
+    html = trace(model(), "one two").heads().html
+    page = Page(html)
+
+    def digest(text):
+        return "'sha256-" + b64encode(sha256(text.encode()).digest()).decode() + "'"
+
+    assert page.policy.split("; ") == [
+        "default-src 'none'",
+        f"style-src {digest(page.style)}",
+        f"script-src {digest(page.scripts['code'])}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    for tag, attributes in page.elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert not {"src", "href", "style", "onload", "onclick"} & set(attributes)
+    assert not re.search(r"https?://|@import|url\(|innerHTML|insertAdjacentHTML|document\.write|eval\(", html)
+
+
+def test_the_page_says_that_weights_are_no_explanation():
+    text = re.sub(r"\s+", " ", trace(model(), "one two").heads().html)
+    assert "Attention weights alone are no explanation of what a model decides." in text
+
+
+@pytest.mark.parametrize("name", heads.SCRIPTS)
+def test_scripts_are_short_files_without_an_end_tag(name):
+    source = (heads_folder() / name).read_text(encoding="utf-8")
+    assert "</script" not in source
+    assert len(source.splitlines()) <= 300
+
+
+def test_every_script_file_is_used():
+    assert {path.name for path in heads_folder().glob("*.js")} == set(heads.SCRIPTS)
+
+
+def heads_folder():
+    from importlib.resources import files
+
+    return files("clearhead.inside") / "pages" / "heads"

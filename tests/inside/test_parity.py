@@ -1,0 +1,24 @@
+"""A trace's weights are the attentions of transformers, for every family, on tiny random weights."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.hub.folder import read_folder
+from clearhead.hub.names import NAMES
+from clearhead.inside.trace import trace_ids
+from references import MODELS, save_theirs, theirs
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_are_the_attentions_of_transformers(model, tmp_path):
+    reference = theirs(model, next(iter(NAMES[MODELS[model][0]].architectures)))
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    reference.set_attn_implementation("eager")  # the only one that gives its weights out
+    ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = reference(ids[None], output_attentions=True).attentions
+    layers = trace_ids(encoder, ids).layers
+    assert len(layers) == len(expected)
+    for layer, wanted in zip(layers, expected, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
