@@ -1,0 +1,1 @@
+"""Text in, answers out: the model a user holds, and one file per use."""
