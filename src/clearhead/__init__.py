@@ -7,13 +7,37 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from clearhead.errors import ClearheadError as ClearheadError
+    from clearhead.inside.trace import trace as trace
+    from clearhead.models.albert import AlbertConfig as AlbertConfig
+    from clearhead.models.bert import BertConfig as BertConfig
+    from clearhead.models.distilbert import DistilBertConfig as DistilBertConfig
+    from clearhead.models.electra import ElectraConfig as ElectraConfig
+    from clearhead.models.modernbert import ModernBertConfig as ModernBertConfig
+    from clearhead.models.roberta import RobertaConfig as RobertaConfig
+    from clearhead.pipelines.model import Model as Model
+    from clearhead.pipelines.model import load as load
+    from clearhead.text import Tokenizer as Tokenizer
+    from clearhead.text import train_tokenizer as train_tokenizer
+    from clearhead.text import windows as windows
 
 # public name -> where it lives; nothing is imported before it is used, so that `import clearhead` is fast and quiet
 _HOMES = {
+    "AlbertConfig": "clearhead.models.albert",
+    "BertConfig": "clearhead.models.bert",
     "ClearheadError": "clearhead.errors",
+    "DistilBertConfig": "clearhead.models.distilbert",
+    "ElectraConfig": "clearhead.models.electra",
+    "Model": "clearhead.pipelines.model",
+    "ModernBertConfig": "clearhead.models.modernbert",
+    "RobertaConfig": "clearhead.models.roberta",
+    "Tokenizer": "clearhead.text",
+    "load": "clearhead.pipelines.model",
+    "trace": "clearhead.inside.trace",
+    "train_tokenizer": "clearhead.text",
+    "windows": "clearhead.text",
 }
 
-__all__ = ["ClearheadError", "__version__"]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:

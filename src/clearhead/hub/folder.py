@@ -18,6 +18,7 @@ from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.models import FAMILIES
 from clearhead.nn.heads import MaskedLMHead, SentenceVector
+from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
 from clearhead.text import Tokenizer
 
@@ -54,7 +55,7 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     return Checkpoint(
         description=description,
         network=network.eval(),
-        tokenizer=Tokenizer.from_folder(folder) if _has_tokenizer(folder) else None,
+        tokenizer=_read_tokenizer(folder, description.config.vocab_size),
         sentence=read_sentence_vector(folder),
     )
 
@@ -70,6 +71,8 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
     absent = [name for name in kept if name not in network.heads]
     if absent:
         raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
+    if any(isinstance(module, LoRA) for module in network.modules()):
+        raise BadInput("the model carries LoRA adapters; merge them and call remove_lora, then save")
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
     labels = _labels_for(part, description.labels)
     description = replace(description, architecture=_architecture_for(kept, names), labels=labels)
@@ -83,7 +86,7 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(stage)
         if checkpoint.sentence is not None:
-            write_sentence_vector(checkpoint.sentence, description.config.hidden_size, stage)
+            write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
 
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
@@ -176,5 +179,13 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, 
     return tuple(f"LABEL_{i}" for i in range(counts[0]))
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
+def _read_tokenizer(folder: Path, embedded: int) -> Tokenizer | None:
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        return None
+    tokenizer = Tokenizer.from_folder(folder)
+    if tokenizer.vocabulary > embedded:
+        raise BadCheckpoint(
+            f"{folder}: the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}; "
+            "they are from different models"
+        )
+    return tokenizer

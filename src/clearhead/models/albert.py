@@ -81,6 +81,11 @@ class Albert(nn.Module):
         initialise(self, _INIT_STD)
 
     @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.hidden_size
+
+    @property
     def max_length(self) -> int:
         """Longest sequence there are positions for."""
         return self.embeddings.max_length

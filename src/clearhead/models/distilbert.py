@@ -91,6 +91,11 @@ class DistilBert(nn.Module):
                 )
 
     @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.dim
+
+    @property
     def max_length(self) -> int:
         """Longest sequence there are positions for."""
         return self.embeddings.max_length

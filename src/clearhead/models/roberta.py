@@ -77,6 +77,11 @@ class Roberta(nn.Module):
         initialise(self, config.initializer_range)
 
     @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.hidden_size
+
+    @property
     def max_length(self) -> int:
         """Longest sequence there are positions for."""
         return self.embeddings.max_length

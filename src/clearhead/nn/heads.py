@@ -2,12 +2,13 @@
 
 # B batch · M chosen tokens · E embedding width · D width · L labels · V vocabulary; … is (N) packed or (B, T) padded
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clearhead.errors import BadInput, require
 from clearhead.nn.blocks import activation
 from clearhead.nn.layout import Layout
 
@@ -127,6 +128,8 @@ class SentenceVector(nn.Module):
 
     def __init__(self, pooling: Pooling = "mean", *, normalise: bool = False) -> None:
         super().__init__()
+        known = get_args(Pooling)
+        require(pooling in known, f"pooling={pooling!r} is not known; choose {', '.join(known)}", BadInput)
         self.pooling: Pooling = pooling
         self.normalise = normalise
 

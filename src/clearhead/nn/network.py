@@ -10,16 +10,25 @@ from clearhead.nn.layout import Layout, Padded
 
 
 class Encoder(Protocol):
-    """What every encoder in models/ has."""
+    """What every encoder in models/ is: embeddings, then blocks, then perhaps a last norm."""
 
-    config: Any
     embeddings: Any
     blocks: nn.ModuleList
-    max_length: int
+
+    @property
+    def config(self) -> Any:
+        """The family's configuration."""
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
 
     def __call__(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D)."""
-        ...
 
 
 class Network(nn.Module):

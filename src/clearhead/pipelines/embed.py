@@ -23,6 +23,9 @@ Vectors = NDArray[np.float32]
 
 # texts sorted together: enough that neighbours in length are many, few enough for any memory
 _CHUNK = 16_384
+# on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
+_BATCH_TOKENS = 1024
+_BATCH_TOKENS_GPU = 65_536
 
 
 def embed(
@@ -33,7 +36,7 @@ def embed(
     vector: SentenceVector,
     layers: Sequence[int] = (-1,),
     combine: Combine = "mean",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Vectors:
     """One vector per text, (texts, D); `progress` is told how many texts are done.
@@ -41,11 +44,15 @@ def embed(
     A text longer than the model is read in windows, and its vector is the mean (or maximum) over them, each window
     counting as many times as it has tokens of its own.
     """
+    require(len(layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
+    device = next(encoder.parameters()).device
+    batch_tokens = batch_tokens or (_BATCH_TOKENS if device.type == "cpu" else _BATCH_TOKENS_GPU)
     found = [
         _embed_chunk(encoder, tokenizer, chunk, vector, layers, combine, batch_tokens, progress)
         for chunk in chunks(texts, _CHUNK)
     ]
-    return torch.cat(found).numpy() if found else np.zeros((0, 0), np.float32)
+    width = encoder.width * (len(layers) if combine == "concat" else 1)
+    return torch.cat(found).numpy() if found else np.zeros((0, width), np.float32)
 
 
 def _embed_chunk(
@@ -94,6 +101,8 @@ def run_packed(
             return chosen.sum(0), layout
         case "concat":
             return torch.cat(list(chosen), -1), layout
+        case _:
+            raise BadInput(f"combine={combine!r} is not known; choose mean, sum or concat")
 
 
 def _inputs(tokenizer: Tokenizer, texts: list[str], limit: int) -> tuple[list[list[int]], list[int], list[int]]:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.hub.config import Description
+from clearhead.hub.card import model_card
+from clearhead.hub.config import Description, read_config
 from clearhead.hub.folder import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.remote import find, publish
 from clearhead.models import FAMILIES
@@ -24,7 +25,7 @@ def load(
 ) -> Model:
     """Load a checkpoint: a folder, or the name of a model on the Hugging Face hub ("owner/name")."""
     if source is None:
-        raise NotFound("clearhead has no built-in model yet; name a folder or a hub model, such as load('./my-model')")
+        raise NotFound("clearhead has no built-in model yet; name a checkpoint folder or a hub model")
     return Model(read_folder(find(source), dtype)).to(device)
 
 
@@ -94,7 +95,7 @@ class Model:
         combine: Combine = "mean",
         pooling: Pooling | None = None,
         normalise: bool | None = None,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Vectors:
         """One vector per text, (texts, D); for a single string, (D,).
@@ -126,11 +127,18 @@ class Model:
 
     def publish(self, name: str, *, heads: Sequence[str] | None = None, private: bool = False) -> str:
         """Upload the model with its card to the Hugging Face hub as "owner/name"; returns its address."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
             self.save(folder, heads)
-            return publish(Path(folder), name, private=private)
+            sentences = self.checkpoint.sentence is not None
+            card = model_card(read_config(folder), name=name, parameters=self.parameters, sentences=sentences)
+            return publish(folder, name, private=private, card=card)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has learnt, heads included."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
 
     def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.network.parameters())
         heads = ", ".join(self.network.heads) or "none"
-        return f"Model({self.checkpoint.description.family}, {count / 1e6:.1f} M parameters, heads: {heads})"
+        return f"Model({self.checkpoint.description.family}, {self.parameters / 1e6:.1f} M parameters, heads: {heads})"

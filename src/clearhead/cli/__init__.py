@@ -1,0 +1,51 @@
+"""The command line: one verb per file, text for people, `--json` for programs, exit code 2 on bad input."""
+
+import os
+import sys
+
+import typer
+
+from clearhead import __version__
+from clearhead.cli import convert, embed, info, look, tokenize, tokenizer
+from clearhead.errors import ClearheadError
+
+app = typer.Typer(
+    name="clearhead",
+    help="The whole life of Transformers and BERT: tokenize, embed, look inside, convert.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(tokenize.tokenize)
+app.command()(embed.embed)
+app.command()(info.info)
+app.command()(convert.convert)
+app.add_typer(look.app)
+app.add_typer(tokenizer.app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"clearhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Take the options that stand before a verb."""
+
+
+def main() -> None:
+    """Run the command line; what a user did wrong is one line on stderr and exit code 2."""
+    try:
+        app()
+    except ClearheadError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # the reader has gone (`clearhead … | head`); keep Python from complaining while it shuts down
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,47 @@
+"""What several rooms' tests share: a small model with a tokenizer, and real weights."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import clearhead as ch
+from real_weights import minilm
+
+SENTENCES = [
+    "The animal didn't cross the street because it was too tired.",
+    "Be alert! BERT will hurt!",
+    "She went to the bank to get money, he sat on the bank of the river.",
+    "If you don't want to inhale virus, wear a mask.",
+]
+
+
+@pytest.fixture(scope="session")
+def model() -> ch.Model:
+    """A small BERT with random weights and room for 64 tokens."""
+    torch.manual_seed(0)
+    tokenizer = ch.train_tokenizer(texts=SENTENCES, vocabulary=200, min_frequency=1)
+    config = ch.BertConfig(
+        vocab_size=tokenizer.vocabulary,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    heads = {"masked_lm": tokenizer.vocabulary, "next_sentence": 2}
+    return ch.Model.create(config, tokenizer, heads=heads)
+
+
+@pytest.fixture(scope="session")
+def folder(model: ch.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model, saved."""
+    path = tmp_path_factory.mktemp("models") / "small"
+    model.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def real() -> Path:
+    """The folder of the real all-MiniLM-L6-v2."""
+    return minilm()

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clearhead as ch
+from clearhead.errors import BadInput
+from clearhead.nn.layout import Padded
+from clearhead.nn.record import hidden_states
+from clearhead.pipelines.batches import chunks, token_budgets
+from conftest import SENTENCES
+
+LONG = " ".join(SENTENCES * 5)  # several windows of 64 tokens
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5)
+
+
+def alone(model: ch.Model, text: str) -> list[torch.Tensor]:
+    """Hidden states of one text by itself, the plainest way."""
+    ids = torch.tensor([model.tokenizer.encode(text).ids])
+    with torch.no_grad():
+        return [state[0] for state in hidden_states(model.encoder, ids, Padded.full(ids))]
+
+
+def test_a_vector_is_the_mean_of_its_tokens(model):
+    for text, vector in zip(SENTENCES, model.embed(SENTENCES), strict=True):
+        close(vector, alone(model, text)[-1].mean(0))
+
+
+@given(
+    texts=st.lists(st.sampled_from([*SENTENCES, "", "mask", LONG]), min_size=1, max_size=7), size=st.integers(1, 200)
+)
+@settings(max_examples=30, deadline=None)
+def test_neither_neighbours_nor_batch_size_change_a_vector(model, texts, size):
+    together = model.embed(texts, batch_tokens=size)
+    for text, vector in zip(texts, together, strict=True):
+        close(vector, model.embed(text))
+
+
+def test_layers_and_how_they_are_combined(model):
+    states = alone(model, SENTENCES[0])
+    last_two = [states[-2].mean(0), states[-1].mean(0)]
+    close(model.embed(SENTENCES[0], layers=[0]), states[0].mean(0))
+    close(model.embed(SENTENCES[0], layers=[-2, -1]), (last_two[0] + last_two[1]) / 2)
+    close(model.embed(SENTENCES[0], layers=[2, 3], combine="sum"), last_two[0] + last_two[1])
+    close(model.embed(SENTENCES[0], layers=[-2, -1], combine="concat"), torch.cat(last_two))
+
+
+def test_poolings(model):
+    state = alone(model, SENTENCES[0])[-1]
+    close(model.embed(SENTENCES[0], pooling="first"), state[0])
+    close(model.embed(SENTENCES[0], pooling="max"), state.amax(0))
+    close(np.linalg.norm(model.embed(SENTENCES, normalise=True), axis=1), np.ones(len(SENTENCES)))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_a_long_text_is_read_to_its_end(model, pooling):
+    """Changing the last word changes the vector, although the word is far beyond the model's positions."""
+    other = LONG.removesuffix("mask.") + "street."
+    assert len(model.tokenizer.encode(LONG)) > 3 * model.encoder.max_length
+    assert np.abs(model.embed(LONG, pooling=pooling) - model.embed(other, pooling=pooling)).max() > 1e-4
+
+
+def test_windows_count_by_the_tokens_they_are_best_for(model):
+    windows = ch.windows(model.tokenizer, LONG, length=model.encoder.max_length)
+    weights = np.array([len(window.best) for window in windows])
+    parts = []
+    for window in windows:
+        with torch.no_grad():
+            parts.append(model.encoder(torch.tensor([window.encoding.ids]))[0].mean(0).numpy())
+    close(model.embed(LONG), (np.stack(parts) * weights[:, None]).sum(0) / weights.sum())
+
+
+def test_any_iterable_and_none_at_all(model):
+    close(model.embed(text for text in SENTENCES), model.embed(SENTENCES))
+    assert model.embed([]).shape == (0, 32)
+    assert model.embed([], layers=[-2, -1], combine="concat").shape == (0, 64)
+    assert model.embed("").shape == (32,)
+
+
+def test_progress_counts_every_text_once(model):
+    done: list[int] = []
+    model.embed(SENTENCES, batch_tokens=20, progress=done.append)
+    assert sum(done) == len(SENTENCES)
+    assert len(done) > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": [4]}, "layer 4 is not there; this model has layers 0 to 3"),
+        ({"layers": [-5, -1]}, "layer -5 is not there"),
+        ({"layers": []}, "no layers"),
+        ({"layers": [0, 1], "combine": "product"}, "combine='product' is not known; choose mean, sum or concat"),
+        ({"pooling": "median"}, "pooling='median' is not known; choose mean, first, max"),
+    ],
+)
+def test_bad_options_are_refused(model, options, message):
+    with pytest.raises(BadInput, match=message):
+        model.embed(SENTENCES, **options)
+
+
+@given(st.lists(st.integers(1, 50)), st.integers(1, 100))
+def test_budgets_hold_every_input_once_and_stay_within_bounds(lengths, budget):
+    groups = list(token_budgets(lengths, budget))
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or sum(lengths[i] for i in group) <= budget
+
+
+def test_chunks_of_a_stream():
+    assert list(chunks(iter(range(5)), 2)) == [[0, 1], [2, 3], [4]]
