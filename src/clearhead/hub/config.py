@@ -42,6 +42,8 @@ def read_config(folder: Path) -> Description:
     path = folder / "config.json"
     content = read_json(path)
     family = content.get("model_type")
+    if family is None:
+        raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(FAMILIES)}")
     if not isinstance(family, str) or family not in FAMILIES:
         raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(FAMILIES)}")
     for name, value in NAMES[family].fixed.items():

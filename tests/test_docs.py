@@ -1,0 +1,29 @@
+"""What the documents say is run."""
+
+import re
+from pathlib import Path
+
+from clearhead.demo import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_readmes_python_runs_after_the_demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main()
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(snippet, names)
+    assert names["vectors"].shape == (2, 128)
+    assert (tmp_path / "attention.html").is_file()
+
+
+def test_links_and_files_named_in_the_documents_are_there():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for named in re.findall(
+            r"`((?:benchmarks|tests)/\w+\.py|(?:nn|models|text|hub|pipelines|inside)/[\w/]+\.py)`", text
+        ):
+            assert any((base / named).is_file() for base in (ROOT, ROOT / "src" / "clearhead")), f"{page.name}: {named}"
