@@ -19,6 +19,7 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_architecture.py
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .
