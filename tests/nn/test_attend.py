@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.nn.attend import attend
+from clearhead.nn.attend import _sdpa_by_padding, attend
 from clearhead.nn.layout import Packed, Padded
 
 LENGTHS = [[5, 3, 3, 9], [1], [1, 1, 4], [0, 2, 0, 7], [0], []]
@@ -22,6 +22,7 @@ def test_back_ends_and_layouts_agree(lengths, window):
     layout = Packed.of(lengths)
     q, k, v = tokens(layout)
     expected = one_sequence_at_a_time(q, k, v, layout, window)
+    assert_close(_sdpa_by_padding(q, k, v, layout, window, 0.0), expected)  # what "sdpa" means on a GPU
     for backend in ("explicit", "sdpa"):
         assert_close(attend(q, k, v, layout.using(backend), window=window), expected)
         padded = layout.pad(q)[1].using(backend)

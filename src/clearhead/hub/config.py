@@ -3,13 +3,13 @@
 import logging
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig
 from clearhead.hub.names import NAMES
 from clearhead.hub.weights import read_json
 from clearhead.models import FAMILIES
+from clearhead.nn.config import typed
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def read_config(folder: Path) -> Description:
         config=config,
         architecture=_architecture(content, family, path),
         labels=_labels(content, path),
-        problem=_checked(content.get("problem_type"), str | None, f"{path}: problem_type"),
+        problem=typed(content.get("problem_type"), str | None, f"{path}: problem_type"),
         extra=extra,
     )
 
@@ -90,23 +90,11 @@ def _build(kind: type, content: dict[str, Any], path: Path) -> Any:
     values = {}
     for spec in fields(kind):
         if spec.name in content:
-            values[spec.name] = _checked(content[spec.name], hints[spec.name], f"{path}: {spec.name}")
+            values[spec.name] = typed(content[spec.name], hints[spec.name], f"{path}: {spec.name}")
     try:
         return kind(**values)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
-
-
-def _checked(value: Any, hint: Any, name: str) -> Any:
-    allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    if value is None and NoneType in allowed:
-        return None
-    if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
-        return float(value)
-    if type(value) not in allowed:
-        expected = " or ".join(kind.__name__ for kind in allowed if kind is not NoneType)
-        raise BadConfig(f"{name} = {value!r} is not of type {expected}")
-    return value
 
 
 def _architecture(content: dict[str, Any], family: str, path: Path) -> str | None:

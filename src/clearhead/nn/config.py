@@ -1,9 +1,10 @@
-"""Checks that every family's configuration needs."""
+"""Checks that every configuration needs."""
 
 from dataclasses import fields
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin
 
-from clearhead.errors import require
+from clearhead.errors import BadConfig, require
 from clearhead.nn.blocks import activation
 
 _MAY_BE_ZERO = {"pad_token_id", "type_vocab_size"}
@@ -31,3 +32,27 @@ def check_config(config: Any, *activations: str) -> None:
 def check_heads(width: int, heads: int, names: tuple[str, str] = ("hidden_size", "num_attention_heads")) -> None:
     """Check that heads of equal width fill the model's width; `names` are the family's for the two."""
     require(width % heads == 0, f"{names[0]} {width} must be a multiple of {names[1]} {heads}")
+
+
+def typed(value: Any, hint: Any, name: str) -> Any:
+    """Give the value back if it is of the hinted type (a plain type, a Literal, a tuple, or a union)."""
+    allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is None and NoneType in allowed:
+        return None
+    if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
+        return float(value)
+    for kind in allowed:
+        if get_origin(kind) is tuple and isinstance(value, list | tuple) and len(value) == len(get_args(kind)):
+            return tuple(typed(item, inner, name) for item, inner in zip(value, get_args(kind), strict=True))
+    choices = [choice for kind in allowed if get_origin(kind) is Literal for choice in get_args(kind)]
+    if value in choices:
+        return value
+    if type(value) not in allowed:
+        kinds = [
+            str(kind) if get_origin(kind) else kind.__name__
+            for kind in allowed
+            if kind is not NoneType and get_origin(kind) is not Literal
+        ]
+        expected = " or ".join([*(f"of type {kind}" for kind in kinds), *(repr(choice) for choice in choices)])
+        raise BadConfig(f"{name} = {value!r} is not {expected}")
+    return value

@@ -91,9 +91,14 @@ class Packed:
     def pad(self, x: Tensor, value: float = 0) -> tuple[Tensor, "Padded"]:
         """Lay the tokens out as a rectangle: (N, …) -> (B, T, …) and its layout. `Padded.pack` is the inverse."""
         keep = torch.arange(self.max_length, device=x.device) < self.offsets.diff().unsqueeze(-1)  # (B, T)
-        padded = x.new_full((self.batch, self.max_length, *x.shape[1:]), value)
-        padded[keep] = x
-        return padded, Padded.of(keep, backend=self.backend if self.backend != "varlen" else None)
+        padded = x.new_full((self.batch * self.max_length, *x.shape[1:]), value).index_copy(0, self.places, x)
+        layout = Padded.of(keep, backend=self.backend if self.backend != "varlen" else None)
+        return padded.unflatten(0, (self.batch, self.max_length)), layout
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Where each token lies in the rectangle, row after row: (N,). Nobody waits for a GPU to find it."""
+        return self._owner * self.max_length + self.positions
 
     @cached_property
     def _owner(self) -> Tensor:

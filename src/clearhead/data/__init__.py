@@ -1,0 +1,1 @@
+"""Files and hub data sets to batches: readers, order, masking, packing."""

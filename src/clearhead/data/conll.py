@@ -1,0 +1,63 @@
+"""CoNLL's column files: a word with its tags on each line, sentences parted by blank lines, documents by -DOCSTART-."""
+
+from pathlib import Path
+
+from clearhead.data.examples import WordsExample
+from clearhead.errors import BadInput, NotFound, require
+
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = False) -> list[WordsExample]:
+    """Read sentences; columns are counted from 0, or from -1 at the end, and parted by tabs or spaces.
+
+    Tags stay as they are, IOB1 or IOB2, unless `iob2` asks for B- at the start of every entity.
+    """
+    sentences: list[WordsExample] = []
+    words: list[str] = []
+    tags: list[str] = []
+    width: int | None = None
+
+    def finish() -> None:
+        if words:
+            sentences.append(WordsExample(tuple(words), tuple(to_iob2(tags) if iob2 else tags)))
+            words.clear()
+            tags.clear()
+
+    for number, line in enumerate(_lines(Path(path)), start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or fields[0] == _DOCUMENT:
+            finish()
+            continue
+        where = f"{path}, line {number}"
+        width = width or len(fields)
+        require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
+        for column in (word, tag):
+            require(-width <= column < width, f"{where} has {width} columns; there is no column {column}.", BadInput)
+        require(bool(fields[word] and fields[tag]), f"{where} has an empty word or tag.", BadInput)
+        words.append(fields[word])
+        tags.append(fields[tag])
+    finish()
+    require(bool(sentences), f"{path} has no sentences.", BadInput)
+    return sentences
+
+
+def to_iob2(tags: list[str]) -> list[str]:
+    """Write every first tag of an entity with B-; IOB1 does so only between neighbours of the same type."""
+    found: list[str] = []
+    before = "O"
+    for tag in tags:
+        starts = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
+        found.append(f"B-{tag[2:]}" if starts else tag)
+        before = tag
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # only \n ends a line: a word may be any other character, such as U+2028
+        return [line.rstrip("\r") for line in path.read_text("utf-8-sig").split("\n")]
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}; check the name.") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it.") from None

@@ -1,0 +1,164 @@
+"""Documents out of files and hub data sets, one after the other, never all in memory.
+
+.txt: documents stand between blank lines; if the first million characters have none, each line is a document.
+.jsonl and .parquet: one document per line or row, under "text" unless said otherwise. All also as .gz, .xz and .zst.
+"""
+
+import glob
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from clearhead.errors import BadInput, NotFound, require
+from clearhead.text.corpus import Progress, Report
+from clearhead.text.streams import kind, optional, text_field, unpacked
+from clearhead.text.valid import valid_text
+
+_LOOK = 1_000_000  # characters in which a blank line is looked for
+_LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
+_ROWS = 1000
+
+
+class Corpus:
+    """Files, folders, patterns such as "wiki/*.jsonl.xz" and hub data sets ("hub:owner/name[:config[:split]]").
+
+    Files keep the order given; those of a folder or pattern are sorted by name, and none is read twice.
+    """
+
+    def __init__(self, sources: str | Path | Sequence[str | Path], *, field: str = "text") -> None:
+        named = [sources] if isinstance(sources, str | Path) else list(sources)
+        require(bool(named), "A corpus needs at least one file, folder, pattern or hub:owner/name.", BadInput)
+        self.field = field
+        self.sources = list(dict.fromkeys(found for name in named for found in _find(name)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files as stored, the measure of progress; hub data sets are not known before they are read."""
+        return sum(source.stat().st_size for source in self.sources if isinstance(source, Path))
+
+    def facts(self) -> dict[str, Any]:
+        """What must stay the same for the documents to be the same: names, sizes and times of the files."""
+        return {"field": self.field, "sources": [_facts(source) for source in self.sources]}
+
+    def documents(self, progress: Progress | None = None) -> Iterator[str]:
+        """Read the documents in order; `progress` gets the bytes read so far, as stored."""
+        done = 0
+        report = Report(progress)
+        for source in self.sources:
+            if isinstance(source, str):
+                yield from _hub(source, self.field)
+                continue
+            with unpacked(source) as (raw, content):
+                for text in _READERS[kind(source)](source, content, self.field):
+                    yield text
+                    report(done + raw.tell())
+            done += source.stat().st_size
+        report.last(done)
+
+
+def _find(name: str | Path) -> list[Path | str]:
+    if str(name).startswith("hub:"):
+        return [str(name)]
+    path = Path(name)
+    if path.is_dir():
+        found = sorted(inner for inner in path.rglob("*") if inner.is_file() and kind(inner) in _READERS)
+        require(bool(found), f"The folder {path} holds no file that ends in {_ENDINGS}.", NotFound)
+        return [*found]
+    if not path.exists() and glob.has_magic(str(name)):
+        matches = glob.glob(str(name), recursive=True)  # noqa: PTH207 – Path.glob takes no absolute pattern
+        found = sorted(Path(match) for match in matches if Path(match).is_file())
+        require(bool(found), f"No file fits the pattern {name}; check it.", NotFound)
+    else:
+        require(path.exists(), f"There is no file {path}; check the name.", NotFound)
+        found = [path]
+    for path in found:
+        require(kind(path) in _READERS, f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.", BadInput)
+    return [*found]
+
+
+def _facts(source: Path | str) -> dict[str, Any]:
+    if isinstance(source, str):
+        return {"name": source}
+    stat = source.stat()
+    return {"name": str(source.resolve()), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+
+
+def _lines(path: Path, content: BinaryIO) -> Iterator[str]:
+    """Lines of UTF-8, decoded one by one so that the bad one can be named."""
+    for number in itertools.count(1):
+        if not (line := content.readline(_LINE_LIMIT)):
+            return
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise BadInput(f"{path}, line {number} is not UTF-8 text; convert the file, or leave it out.") from None
+
+
+def _text(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
+    lines = _lines(path, content)
+    first: list[str] = []
+    seen = 0
+    while seen < _LOOK and (line := next(lines, "")):
+        first.append(line)
+        seen += len(line)
+    blank = [not line.strip() for line in first]
+    between = False in blank and True in blank[blank.index(False) : len(blank) - blank[::-1].index(False)]
+    everything = itertools.chain(first, lines)
+    if not between:
+        yield from (text for line in everything if (text := line.strip()))
+        return
+    for filled, document in itertools.groupby(everything, key=lambda line: bool(line.strip())):
+        if filled:
+            yield "".join(document).strip()
+
+
+def _jsonl(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
+    for number, line in enumerate(_lines(path, content), start=1):
+        if line.strip():
+            yield text_field(line, field, f"{path}, line {number}")
+
+
+def _parquet(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
+    arrow = optional("pyarrow", f"reading {path.name}")
+    parquet = optional("pyarrow.parquet", f"reading {path.name}")
+    with tempfile.TemporaryFile() as whole:
+        if path.suffix != ".parquet":  # it is read from the end, which packing does not allow
+            shutil.copyfileobj(content, whole)
+            content = whole
+        try:
+            table = parquet.ParquetFile(content)
+            names = table.schema_arrow.names
+            require(field in names, f'{path} has no column "{field}"; it has {", ".join(names)}.', BadInput)
+            rows = itertools.chain.from_iterable(
+                batch.column(0).to_pylist() for batch in table.iter_batches(_ROWS, columns=[field])
+            )
+            yield from _strings(rows, str(path), field)
+        except arrow.ArrowException as error:
+            raise BadInput(f"{path} is not parquet ({error}).") from None
+
+
+def _hub(name: str, field: str) -> Iterator[str]:
+    owner, *more = name.removeprefix("hub:").split(":")
+    require(bool(owner) and len(more) <= 2, f"{name!r} is no data set; write hub:owner/name:config:split.", BadInput)
+    config = more[0] if more else None
+    split = more[1] if len(more) == 2 else "train"
+    datasets = optional("datasets", f"reading {name}")
+    try:
+        rows = datasets.load_dataset(owner, config, split=split, streaming=True)
+    except Exception as error:  # the library raises many kinds
+        reason = str(error).partition("\n")[0]
+        raise NotFound(f"The data set {name} cannot be had ({reason}); check name, config and split.") from None
+    yield from _strings((row.get(field) for row in rows), name, field)
+
+
+def _strings(rows: Iterator[Any], source: str, field: str) -> Iterator[str]:
+    for number, text in enumerate(rows, start=1):
+        require(isinstance(text, str), f'{source}, row {number} has no string under "{field}".', BadInput)
+        yield valid_text(text)
+
+
+_READERS = {".txt": _text, ".jsonl": _jsonl, ".parquet": _parquet}
+_ENDINGS = ", ".join(_READERS) + " (or these with .gz, .xz, .zst)"

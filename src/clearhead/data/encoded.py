@@ -1,0 +1,136 @@
+"""Examples tokenised once, end to end in a few arrays, so that making a batch is only a gather."""
+
+# N tokens of all sequences · S sequences · E items, which are shuffled: texts, windows, pairs, questions with choices
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clearhead.data.batch import Batch
+from clearhead.nn.layout import Packed
+from clearhead.text.template import Special, Template
+from clearhead.text.tokenizer import Tokenizer
+
+Progress = Callable[[int, int], None]  # texts done, texts in all
+Arrays = Mapping[str, NDArray[Any]]
+_BLOCK = 2048  # texts between two reports of progress
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sequences, what is to be learnt of each item and of each token, and which sequences an item is made of.
+
+    `members` (E, W) has -1 where an item has fewer than W sequences. A batch holds its items one after another, or,
+    `by_column`, first the first sequences of all items, then all second ones.
+    """
+
+    ids: NDArray[np.int32]  # (N,)
+    offsets: NDArray[np.int64]  # (S + 1,)
+    segments: NDArray[np.int8] | None  # (N,)
+    members: NDArray[np.int64]  # (E, W)
+    targets: Arrays = field(default_factory=dict)  # (E, …)
+    token_targets: Arrays = field(default_factory=dict)  # (N,)
+    by_column: bool = False
+    shortened: int = 0  # sequences that were cut to fit
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        return len(self.ids)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each item, (E,)."""
+        lengths = np.append(np.diff(self.offsets), 0)  # a missing member, -1, finds the 0
+        return lengths[self.members].sum(1)
+
+    def sequences(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which sequences these items are made of, in the order of a batch."""
+        rows = self.members[items]
+        found = (rows.T if self.by_column else rows).ravel()
+        return found if rows.shape[1] == 1 else found[found >= 0]
+
+    def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the tokens of these sequences lie, one after another."""
+        starts = self.offsets[sequences]
+        lengths = self.offsets[sequences + 1] - starts
+        before = np.cumsum(lengths) - lengths
+        return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+
+    def batch(self, items: NDArray[np.int64]) -> Batch:
+        """Gather these items, packed."""
+        sequences = self.sequences(items)
+        places = self.places(sequences)
+        starts = self.offsets[sequences]
+        lengths = self.offsets[sequences + 1] - starts
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        positions = places - np.repeat(starts, lengths)
+        host = lengths.tolist()
+        layout = Packed(tuple(host), torch.from_numpy(offsets), torch.from_numpy(positions), max(host, default=0))
+        targets = {name: torch.from_numpy(values[items]) for name, values in self.targets.items()}
+        targets |= {name: torch.from_numpy(values[places]) for name, values in self.token_targets.items()}
+        segments = None if self.segments is None else torch.from_numpy(self.segments[places]).long()
+        return Batch(torch.from_numpy(self.ids[places]).long(), layout, segments, targets)
+
+
+class Writer:
+    """Puts the special tokens round texts and lays the sequences end to end."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._ids = array("i")
+        self._segments: list[int] = []
+        self._runs: list[int] = []
+        self._ends: list[int] = [0]
+
+    def add(self, first: Sequence[int], second: Sequence[int] | None = None) -> int:
+        """Write one sequence; the answer is the place of its last text, counted from the sequence's start."""
+        place = 0
+        for item in self._template.single if second is None else self._template.pair:
+            if isinstance(item, Special):
+                self._ids.append(item.id)
+                run = 1
+            else:
+                text = first if item.part == 0 or second is None else second
+                place = len(self._ids) - self._ends[-1]
+                self._ids.extend(text)
+                run = len(text)
+            self._segments.append(item.segment)
+            self._runs.append(run)
+        self._ends.append(len(self._ids))
+        return place
+
+    def done(
+        self,
+        *,
+        members: NDArray[np.int64] | None = None,
+        targets: Arrays | None = None,
+        token_targets: Arrays | None = None,
+        by_column: bool = False,
+        shortened: int = 0,
+    ) -> Encoded:
+        """Close the arrays; without `members`, every sequence is an item. Segments that are all 0 need no array."""
+        ids = np.frombuffer(self._ids, dtype=np.int32) if self._ids else np.zeros(0, dtype=np.int32)
+        segments = np.repeat(np.array(self._segments, dtype=np.int8), self._runs) if any(self._segments) else None
+        if members is None:
+            members = np.arange(len(self._ends) - 1).reshape(-1, 1)
+        offsets = np.array(self._ends, dtype=np.int64)
+        return Encoded(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column, shortened)
+
+
+def ids_of(tokenizer: Tokenizer, texts: Sequence[str], progress: Progress | None = None) -> list[list[int]]:
+    """Tokenise many texts, without special tokens, with a report now and then."""
+    found: list[list[int]] = []
+    for start in range(0, len(texts), _BLOCK):
+        found += tokenizer.ids_batch(texts[start : start + _BLOCK])
+        if progress is not None:
+            progress(len(found), len(texts))
+    return found

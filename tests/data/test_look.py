@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from clearhead.data.answers import encode_questions
+from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
+from clearhead.data.look import look
+from clearhead.data.tags import encode_tags
+from clearhead.errors import BadInput, InputTooLong
+from data.small import SENTENCES, tokenizer
+
+
+def test_texts():
+    train = [
+        TextExample("the cat", None, "yes"),
+        TextExample("the cat", None, "no"),
+        TextExample("a " * 20, None, "yes"),
+    ]
+    dev = [TextExample("the cat", None, "maybe"), TextExample(" ", None, None)]
+    found = look({"train": train, "dev": dev}, tokenizer(), length=10)
+    first, second = found.sets
+    assert (first.rows, first.labels, first.repeated, first.longer, first.windows) == (
+        3,
+        {"yes": 2, "no": 1},
+        1,
+        1,
+        None,
+    )
+    assert first.longest == 22
+    assert first.mean == pytest.approx(sum(len(tokenizer().encode(e.text)) for e in train) / 3)
+    assert (second.unlabelled, second.empty) == (1, 1)
+    assert found.shared == {"dev": 1}
+    assert found.new_labels == {"dev": ["maybe"]}
+    text = found.text()
+    for line in [
+        "train: 3 rows",
+        "  labels    yes 2, no 1",
+        "  cut       1 inputs are longer than 10 tokens and will be cut",
+        "  note      1 rows there more than once",
+        "  note      1 rows also in train",
+        "  note      1 rows with an empty text",
+        "  error     labels that train has not: maybe",
+        "  example   the cat → yes",
+    ]:
+        assert line in text.splitlines()
+    assert json.loads(json.dumps(found.json()))["sets"][0]["labels"] == {"yes": 2, "no": 1}
+
+
+def test_windows_are_counted_as_they_will_be_made():
+    words = [WordsExample(tuple(" ".join(SENTENCES).split()) * n, None) for n in (1, 2, 3)]
+    questions = [QuestionExample(str(n), "Who sat?", " ".join(SENTENCES) * n) for n in (1, 2, 3)]
+    for examples, encode in [(words, encode_tags), (questions, encode_questions)]:
+        found = look({"a": examples}, tokenizer(), length=60, overlap=20).sets[0]
+        options = {} if encode is encode_tags else {"overlap": 20}
+        assert found.windows == len(encode(examples, tokenizer(), length=60, **options).encoded) > 3
+    with pytest.raises(InputTooLong, match="no room beside 'Who sat"):
+        look({"a": questions}, tokenizer(), length=6)
+
+
+def test_the_other_kinds():
+    scored = look({"a": [PairExample("a", "b", 1.0), PairExample("a", "c", 4.0)]}, tokenizer(), length=9)
+    assert scored.sets[0].scores == (1.0, 2.5, 4.0)
+    assert "  scores    1 to 4, mean 2.500" in scored.text()
+    choices = look({"a": [ChoiceExample("He", ("ran", "sat"), 1)]}, tokenizer(), length=99)
+    assert choices.sets[0].labels == {"choice 1": 1}
+    asked = [
+        QuestionExample("1", "?", "the cat", (("cat", 0),)),
+        QuestionExample("2", "?", "a", (), True),
+        QuestionExample("3", "?", "b"),
+    ]
+    questions = look({"a": asked}, tokenizer(), length=99).sets[0]
+    assert questions.labels == {"answerable": 1, "impossible": 1}
+    assert (questions.misplaced, questions.unlabelled) == (1, 1)
+    several = look({"a": [TextExample("a", None, ("x", "y")), TextExample("b", None, ("x",))]}, tokenizer(), length=9)
+    assert several.sets[0].labels == {"x": 2, "y": 1}
+
+
+def test_nothing_to_look_at():
+    with pytest.raises(BadInput, match="nothing to look at"):
+        look({"train": []}, tokenizer(), length=9)

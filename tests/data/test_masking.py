@@ -1,0 +1,239 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.data.batch import Batch
+from clearhead.data.choosing import choose_spans, choose_words, span_lengths
+from clearhead.data.masking import Masked, Masking, Vocabulary, mask
+from clearhead.data.source import rng
+from clearhead.errors import BadConfig
+from clearhead.text import train_tokenizer
+
+from .corpora import word_tokenizer
+
+TOKENIZER = word_tokenizer()
+VOCABULARY = Vocabulary.of(TOKENIZER)
+WORDS = [i for i in range(TOKENIZER.vocabulary) if not VOCABULARY.special[i] and not VOCABULARY.continues[i]]
+PIECES = [i for i in range(TOKENIZER.vocabulary) if VOCABULARY.continues[i]]
+VARIANTS = [Masking(), Masking(whole_words=True), Masking(spans=True)]
+
+
+def batch_of(sequences: int = 30, length: int = 40, seed: int = 0) -> Batch:
+    """Sequences of words of one to four pieces."""
+    draw = np.random.default_rng(seed)
+    made = []
+    for _ in range(sequences):
+        ids = [TOKENIZER.cls_id]
+        while len(ids) < length - 5:
+            ids += [int(draw.choice(WORDS)), *draw.choice(PIECES, draw.choice([0, 0, 0, 1, 2, 3])).tolist()]
+        made.append([*ids, TOKENIZER.sep_id])
+    return Batch.of(made)
+
+
+class Same:
+    """A source of one and the same batch."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def batch(self, index: int) -> Batch:
+        return self._batch
+
+    def batches_in(self, epochs: float) -> int:
+        return int(epochs)
+
+    def epoch_of(self, index: int) -> float:
+        return index
+
+
+def words_of(batch: Batch) -> np.ndarray:
+    """The number of the word each token belongs to; special tokens have their own."""
+    ids = batch.ids.numpy()
+    return np.cumsum(~VOCABULARY.continues[ids])
+
+
+def test_the_vocabulary_of_each_family() -> None:
+    assert [TOKENIZER.id_to_token(i) for i in np.flatnonzero(VOCABULARY.special)] == list(TOKENIZER.special.values())
+    assert [TOKENIZER.token_to_id(f"##{i}") for i in range(40)] == PIECES
+    for kind in ("bpe", "unigram"):
+        tokenizer = train_tokenizer(texts=["Hello there, hello."] * 3, kind=kind, vocabulary=300, min_frequency=1)
+        found = Vocabulary.of(tokenizer)
+        ids = tokenizer.ids_batch(["hello there, hello"])[0]
+        starts = [tokenizer.id_to_token(i) for i in ids[1:] if not found.continues[i]]
+        assert [token[:1] for token in starts if token] == [starts[0][:1], ",", starts[0][:1]]  # type: ignore[index]
+        assert found.special.sum() == 5
+
+
+@pytest.mark.parametrize("masking", VARIANTS)
+@pytest.mark.parametrize("rate", [0.15, 0.4, 0.9])
+def test_exactly_the_stated_number_is_chosen_and_nothing_special(masking: Masking, rate: float) -> None:
+    masking = Masking(rate=rate, whole_words=masking.whole_words, spans=masking.spans)
+    batch = batch_of()
+    ordinary = ~VOCABULARY.special[batch.ids.numpy()]
+    for index in range(50):
+        masked = mask(batch, VOCABULARY, masking, rng(0, index))
+        where, labels = masked.targets["where"], masked.targets["labels"]
+        assert len(where) == round(rate * ordinary.sum())
+        assert bool((where.diff() > 0).all())
+        assert bool(ordinary[where.numpy()].all())
+        assert_close(labels, batch.ids[where])
+        untouched = torch.ones(batch.tokens, dtype=torch.bool)
+        untouched[where] = False
+        assert_close(masked.ids[untouched], batch.ids[untouched])
+
+
+def test_counts_are_rounded_to_a_multiple() -> None:
+    assert [Masking(multiple=8).count(n) for n in (0, 3, 10, 100, 1000)] == [0, 3, 8, 16, 152]
+    assert [Masking().count(n) for n in (0, 1, 10, 1000)] == [0, 1, 2, 150]
+    batch = mask(batch_of(), VOCABULARY, Masking(multiple=32), rng(0))
+    assert len(batch.targets["where"]) % 32 == 0
+
+
+@pytest.mark.parametrize("masking", VARIANTS)
+def test_masks_random_tokens_and_kept_ones_have_their_shares(masking: Masking) -> None:
+    source = Masked(Same(batch_of()), VOCABULARY, masking)
+    became, was = [], []
+    for index in range(400):
+        masked = source.batch(index)
+        became.append(masked.ids[masked.targets["where"]])
+        was.append(masked.targets["labels"])
+    new, old = torch.cat(became), torch.cat(was)
+    n = len(new)
+    drawn_from = TOKENIZER.vocabulary - 5
+    shares = {0.8: new == TOKENIZER.mask_id, 0.1 + 0.1 / drawn_from: new == old}
+    # the fate of a span is one draw for all its tokens, so that their shares vary more
+    draws = n / 6 if masking.spans else n
+    for share, found in shares.items():
+        assert abs(found.double().mean() - share) < 4 * (share * (1 - share) / draws) ** 0.5
+    random = new[(new != old) & (new != TOKENIZER.mask_id)]
+    assert not VOCABULARY.special[random.numpy()].any()
+    counts = random.bincount(minlength=TOKENIZER.vocabulary)[5:].double()
+    expected = len(random) / drawn_from
+    chi_square = float(((counts - expected) ** 2 / expected).sum())
+    assert chi_square < drawn_from + 4 * (2 * drawn_from) ** 0.5
+
+
+@pytest.mark.parametrize("masking", VARIANTS)
+def test_all_positions_are_equally_likely(masking: Masking) -> None:
+    batch = Batch.of([[TOKENIZER.cls_id, *WORDS[:n], TOKENIZER.sep_id] for n in (9, 4, 11, 1, 11, 7)])
+    source = Masked(Same(batch), VOCABULARY, masking)
+    draws = 3000
+    times = torch.zeros(batch.tokens, dtype=torch.float64)
+    for index in range(draws):
+        times[source.batch(index).targets["where"]] += 1
+    share = times[torch.from_numpy(~VOCABULARY.special[batch.ids.numpy()])] / draws
+    expected = Masking().count(len(share)) / len(share)
+    assert float((share - expected).abs().max()) < 4 * (expected * (1 - expected) / draws) ** 0.5
+
+
+@pytest.mark.parametrize("choose", [choose_words, choose_spans])
+def test_long_words_are_as_likely_as_short_ones(choose: Callable[..., tuple[np.ndarray, np.ndarray]]) -> None:
+    sizes = np.random.default_rng(0).integers(1, 5, 4000)
+    count = round(0.15 * sizes.sum())
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    draws = 100
+    times = np.zeros(len(owner))
+    for index in range(draws):
+        times[choose(sizes, count, rng(6, index))[0]] += 1
+    for size in range(1, 5):
+        here = sizes[owner] == size
+        # spans make neighbours rise and fall together, so a word is not an independent draw
+        draws_here = draws * here.sum() / size / (6 if choose is choose_spans else 1)
+        assert abs(times[here].mean() / draws - 0.15) < 4 * (0.15 * 0.85 / draws_here) ** 0.5
+
+
+def test_whole_words_are_whole() -> None:
+    batch = batch_of()
+    words = words_of(batch)
+    for index in range(50):
+        where = mask(batch, VOCABULARY, Masking(whole_words=True), rng(1, index)).targets["where"].numpy()
+        assert np.isin(words, words[where]).sum() == len(where)
+
+
+def test_a_word_that_does_not_fit_is_passed_over() -> None:
+    for index in range(30):
+        chosen, _ = choose_words(np.array([4, 4, 1, 4]), 5, rng(2, index))
+        assert chosen.tolist() in ([0, 1, 2, 3, 8], [4, 5, 6, 7, 8], [8, 9, 10, 11, 12])
+        assert len(choose_words(np.array([2, 2, 2]), 3, rng(2, index))[0]) == 2
+
+
+def test_words_end_with_their_sequence() -> None:
+    batch = Batch.of([[TOKENIZER.cls_id, WORDS[0], PIECES[0]], [PIECES[1], PIECES[2], TOKENIZER.sep_id]])
+    for index in range(20):
+        where = mask(batch, VOCABULARY, Masking(rate=0.5, whole_words=True), rng(3, index)).targets["where"].tolist()
+        assert where in ([1, 2], [3, 4])
+
+
+def test_span_lengths_are_those_of_spanbert() -> None:
+    lengths = span_lengths(400_000, rng(4))[:-1]
+    chances = 0.2 * 0.8 ** np.arange(10)
+    chances /= chances.sum()
+    counts = np.bincount(lengths, minlength=11)[1:]
+    assert len(counts) == 10
+    spread = np.sqrt(chances * (1 - chances) / len(lengths))
+    assert np.all(np.abs(counts / len(lengths) - chances) < 4 * spread)
+    assert abs(lengths.mean() - 3.8) < 0.02
+
+
+def test_spans_are_runs_of_whole_words_of_one_fate() -> None:
+    sizes = np.random.default_rng(0).integers(1, 4, 2000)
+    owner = np.repeat(np.arange(2000), sizes)
+    found = []
+    for index in range(60):
+        pieces, lots = choose_spans(sizes, 600, rng(5, index))
+        assert len(pieces) == len(set(pieces.tolist())) == 600
+        cut = 0
+        for lot in np.unique(lots):
+            words, counts = np.unique(owner[pieces[lots == lot]], return_counts=True)
+            ring = np.diff(words) % 2000
+            assert (ring != 1).sum() <= 1  # one jump, where a span goes over the end of the ring
+            cut += int((counts != sizes[words]).sum())
+            found.append(len(words))
+        assert cut <= 1
+    assert abs(np.mean(found) - 3.8) < 0.1
+    assert max(found) == 10
+
+
+@pytest.mark.parametrize("masking", VARIANTS)
+def test_a_masked_batch_depends_on_seed_and_number_alone(masking: Masking) -> None:
+    one, two = (Masked(Same(batch_of()), VOCABULARY, masking, seed=7) for _ in range(2))
+    batches = [one.batch(index) for index in range(6)]
+    for index in reversed(range(6)):
+        assert_close(two.batch(index).ids, batches[index].ids, rtol=0, atol=0)
+        assert_close(two.batch(index).targets, batches[index].targets, rtol=0, atol=0)
+    assert not torch.equal(batches[0].ids, batches[1].ids)
+    assert not torch.equal(Masked(Same(batch_of()), VOCABULARY, masking, seed=8).batch(0).ids, batches[0].ids)
+    assert (one.batches_in(3), one.epoch_of(2)) == (3, 2)
+
+
+@pytest.mark.parametrize("masking", VARIANTS)
+def test_batches_with_nothing_to_mask(masking: Masking) -> None:
+    empty = mask(Batch.of([[TOKENIZER.cls_id, TOKENIZER.sep_id]]), VOCABULARY, masking, rng(0))
+    assert len(empty.targets["where"]) == len(empty.targets["labels"]) == 0
+
+
+def test_the_original_batch_and_its_targets_stay() -> None:
+    batch = batch_of()
+    batch.targets["next_sentence"] = torch.zeros(30, dtype=torch.int64)
+    before = batch.ids.clone()
+    masked = mask(batch, VOCABULARY, Masking(), rng(0))
+    assert_close(batch.ids, before)
+    assert set(masked.targets) == {"next_sentence", "where", "labels"}
+    assert set(batch.targets) == {"next_sentence"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rate": 0.0}, "The masking rate is 0.0"),
+        ({"mask_share": 0.9, "random_share": 0.2}, "0.9 masks and 0.2 random"),
+        ({"whole_words": True, "spans": True}, "choose one of the two"),
+        ({"multiple": 0}, "multiple of 0"),
+    ],
+)
+def test_settings_that_make_no_sense(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(BadConfig, match=message):
+        Masking(**wrong)  # type: ignore[arg-type]
