@@ -1,0 +1,1 @@
+"""Logits and a batch to a loss: one small file per objective."""

@@ -1,0 +1,111 @@
+"""DistilBERT: soft targets, directions, and a student that starts from its teacher's layers."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.errors import BadInput
+from clearhead.models.albert import Albert, AlbertConfig
+from clearhead.models.bert import Bert, BertConfig, heads
+from clearhead.models.distilbert import DistilBert, DistilBertConfig
+from clearhead.models.distilbert import heads as distilbert_heads
+from clearhead.nn.network import Network
+from clearhead.objectives.distil import alternate_layers, same_direction, soft_targets, spread
+
+torch.set_num_threads(1)
+
+
+def network(layers: int, width: int = 8, **outputs: int) -> Network:
+    bert = Bert(
+        BertConfig(
+            vocab_size=20,
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=16,
+        )
+    )
+    return Network(bert, heads(bert, {"masked_lm": 20, **outputs}))
+
+
+def test_soft_targets_are_the_published_loss():
+    torch.manual_seed(0)
+    student, teacher = torch.randn(5, 7, requires_grad=True), torch.randn(5, 7)
+    published = torch.nn.KLDivLoss(reduction="batchmean")(
+        torch.log_softmax(student / 2, -1), torch.softmax(teacher / 2, -1)
+    )
+    loss = soft_targets(student, teacher)
+    assert loss.count == 5
+    assert_close(loss.mean, published * 2.0**2)
+    (got,), (wanted,) = torch.autograd.grad(loss.mean, student), torch.autograd.grad(published * 4, student)
+    assert_close(got, wanted)
+
+
+def test_directions_are_the_published_loss():
+    torch.manual_seed(0)
+    student, teacher = torch.randn(5, 7), torch.randn(5, 7)
+    published = torch.nn.CosineEmbeddingLoss(reduction="mean")(student, teacher, torch.ones(5))
+    assert_close(same_direction(student, teacher).mean, published)
+    assert_close(same_direction(3 * teacher, teacher).total, torch.tensor(0.0), atol=1e-6, rtol=0)
+
+
+def test_layers_are_spread_as_published():
+    assert spread(12, 6) == [0, 2, 4, 7, 9, 11]
+    assert spread(12, 1) == [0]
+    for teacher in range(1, 25):
+        for student in range(1, teacher + 1):
+            chosen = spread(teacher, student)
+            assert len(set(chosen)) == student
+            assert chosen == sorted(chosen)
+            assert student == 1 or (chosen[0] == 0 and chosen[-1] == teacher - 1)
+    with pytest.raises(BadInput, match="the student has 3 layers and the teacher 2; give the student fewer"):
+        spread(2, 3)
+
+
+def test_a_student_starts_from_its_teacher():
+    teacher, student = network(4, next_sentence=2), network(2, next_sentence=2, classes=3)
+    fresh = {name: p.clone() for name, p in student.heads["classes"].classifier.named_parameters()}
+    assert alternate_layers(teacher, student) == [0, 3]
+    source = teacher.state_dict()
+    for name, tensor in student.state_dict().items():
+        if name.startswith("heads.classes.classifier"):
+            assert torch.equal(tensor, fresh[name.rsplit(".", 1)[1]])  # the teacher has none: left as it was
+        elif not name.startswith("heads.classes"):
+            assert torch.equal(tensor, source[name.replace("blocks.1.", "blocks.3.")]), name
+    assert student.heads["masked_lm"].weight is student.encoder.embeddings.token.weight
+    with torch.no_grad():
+        student.encoder.embeddings.token.weight.zero_()
+    assert teacher.encoder.embeddings.token.weight.abs().sum() > 0  # a copy
+
+
+def test_a_full_student_is_its_teacher():
+    teacher, student = network(3).eval(), network(3).eval()
+    alternate_layers(teacher, student)
+    ids = torch.randint(20, (2, 9))
+    assert torch.equal(student("masked_lm", ids), teacher("masked_lm", ids))
+
+
+def test_a_distilbert_starts_from_a_bert():
+    config = DistilBertConfig(vocab_size=20, dim=8, n_layers=2, n_heads=2, hidden_dim=16, max_position_embeddings=16)
+    encoder = DistilBert(config)
+    teacher, student = network(4), Network(encoder, distilbert_heads(encoder, {"masked_lm": 20}))
+    assert alternate_layers(teacher, student) == [0, 3]
+    assert torch.equal(encoder.embeddings.position.weight, teacher.encoder.embeddings.position.weight)
+
+
+def test_shared_layers_are_copied_once():
+    config = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2}
+    config |= {"intermediate_size": 16, "max_position_embeddings": 16}
+    teacher, student = (Network(Albert(AlbertConfig(**config, num_hidden_layers=n)), {}) for n in (4, 2))
+    alternate_layers(teacher, student)
+    for ours, theirs in zip(student.parameters(), teacher.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_strangers_are_refused():
+    with pytest.raises(BadInput, match=r"token.weight is \(20, 16\) in the teacher and \(20, 8\) in the student; only"):
+        alternate_layers(network(4, width=16), network(2))
+    config = AlbertConfig(vocab_size=20, embedding_size=8, hidden_size=8, num_hidden_layers=4, num_attention_heads=2)
+    with pytest.raises(BadInput, match=r"the teacher has no encoder\.embeddings\..*; choose a student of its family"):
+        alternate_layers(Network(Albert(config), {}), network(2))
