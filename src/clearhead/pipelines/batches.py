@@ -1,10 +1,15 @@
 """Which inputs run together: sorted by length, filled up to a number of tokens, so that short texts never wait."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar, cast
+
+from clearhead.errors import BadInput, require
 
 Item = TypeVar("Item")
+
+# what is sorted together: enough that neighbours in length are many, few enough for any memory
+_CHUNK_CHARACTERS = 4_000_000
+_CHARACTERS_OF_NOTHING = 250  # an input costs memory even if it is empty
 
 
 def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -24,8 +29,27 @@ def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Cut a stream into lists, so that a stream of any length needs the memory of one."""
-    stream = iter(items)
-    while chunk := list(islice(stream, size)):
+def chunks(items: Iterable[Item], size: int, weigh: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """Cut a stream into lists that weigh about `size`, so that a stream of any length needs the memory of one."""
+    chunk: list[Item] = []
+    weight = 0
+    for item in items:
+        chunk.append(item)
+        weight += weigh(item)
+        if weight >= size:
+            yield chunk
+            chunk, weight = [], 0
+    if chunk:
         yield chunk
+
+
+def chunks_of_text(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Cut a stream of texts, or of what holds texts, into lists that fit the memory however long the texts are."""
+    return chunks(items, _CHUNK_CHARACTERS, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+
+
+def _characters(item: object) -> int:
+    if isinstance(item, str):
+        return len(item)
+    require(isinstance(item, tuple | list), f"A text must be a string, not {type(item).__name__}.", BadInput)
+    return sum(map(_characters, cast("Sequence[object]", item)))

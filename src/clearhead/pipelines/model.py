@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -15,9 +17,18 @@ from clearhead.hub.config import Description, read_config
 from clearhead.hub.folder import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.remote import find, publish
 from clearhead.models import FAMILIES
-from clearhead.nn.heads import Pooling, SentenceVector
+from clearhead.nn.heads import Pooler, Pooling, SentenceVector
+from clearhead.nn.network import Network
+from clearhead.pipelines.answer import Search, answer
+from clearhead.pipelines.choose import choose
+from clearhead.pipelines.classify import Classes, classify
 from clearhead.pipelines.embed import Combine, Vectors, embed
+from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.fill import fill
+from clearhead.pipelines.tag import Strategy, tag
 from clearhead.text import Tokenizer
+
+Result = TypeVar("Result")
 
 
 def load(
@@ -30,7 +41,13 @@ def load(
 
 
 class Model:
-    """A loaded checkpoint, ready to use."""
+    """A loaded checkpoint, ready to use.
+
+    Every use takes one input and gives one result, or takes many and gives a list; of an iterator, an iterator, which
+    holds no more than it needs. A result does not depend on what runs beside it.
+    """
+
+    # a use is typed as its result or anything, so that one result needs no check and many are not forbidden
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
@@ -54,6 +71,21 @@ class Model:
         description = Description(family=families[0], config=config, labels=tuple(labels) if labels else None)
         network = build_network(description, dict(heads or {})).eval()
         return cls(Checkpoint(description=description, network=network, tokenizer=tokenizer))
+
+    def with_head(
+        self, name: str, outputs: int, *, labels: Sequence[str] | None = None, problem: str | None = None
+    ) -> Model:
+        """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept."""
+        description = replace(
+            self.checkpoint.description, labels=tuple(labels) if labels else None, problem=problem, architecture=None
+        )
+        heads = FAMILIES[description.family].heads(self.encoder, {name: outputs})
+        trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
+        for fresh in heads[name].modules():
+            if isinstance(fresh, Pooler) and trained:
+                fresh.load_state_dict(trained[0].state_dict())
+        network = Network(self.encoder, heads).to(self.device).eval()
+        return Model(replace(self.checkpoint, description=description, network=network))
 
     @property
     def encoder(self) -> Any:
@@ -96,7 +128,7 @@ class Model:
         pooling: Pooling | None = None,
         normalise: bool | None = None,
         batch_tokens: int | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Vectors:
         """One vector per text, (texts, D); for a single string, (D,).
 
@@ -121,6 +153,93 @@ class Model:
         )
         return vectors[0] if single else vectors
 
+    def fill(
+        self,
+        texts: str | Iterable[str],
+        *,
+        top: int = 5,
+        candidates: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Which words stand behind the masks of a text? With `candidates`, which of these."""
+        given = [texts] if isinstance(texts, str) else texts
+        found = fill(self.network, self.tokenizer, given, top=top, candidates=candidates, progress=progress)
+        return _as_given(texts, found)
+
+    def classify(
+        self, texts: str | Iterable[str | tuple[str, str]], *, top: int | None = None, progress: Progress | None = None
+    ) -> Any:
+        """Which class does a text belong to? Scores of all labels, or of the `top`; documents of any length."""
+        given = [texts] if isinstance(texts, str) else texts
+        return _as_given(texts, self._classify(given, top, progress))
+
+    def compare(
+        self,
+        first: str | Iterable[str],
+        second: str | Iterable[str],
+        *,
+        top: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many."""
+        return _as_given(_longer(first, second), self._classify(_pairs(first, second), top, progress))
+
+    def tag(
+        self,
+        texts: str | Iterable[str | Sequence[str]],
+        *,
+        strategy: Strategy = "first",
+        progress: Progress | None = None,
+    ) -> Any:
+        """Words with their labels, and entities, as slices of the text.
+
+        One string is one text; each of many is a string or a list of words. For `strategy` see `pipelines.tag`.
+        """
+        given = [texts] if isinstance(texts, str) else texts
+        found = tag(self.network, self.tokenizer, given, labels=self.labels, strategy=strategy, progress=progress)
+        return _as_given(texts, found)
+
+    def answer(
+        self,
+        questions: str | Iterable[str],
+        contexts: str | Iterable[str],
+        *,
+        top: int = 1,
+        threshold: float = 0.0,
+        longest: int = 30,
+        whole_words: bool = True,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Where in a text of any length is the answer? Many questions about one text, one about many, or pairs.
+
+        For the options see `pipelines.answer.Search`.
+        """
+        search = Search(top=top, threshold=threshold, longest=longest, whole_words=whole_words)
+        pairs = _pairs(questions, contexts)
+        found = answer(self.network, self.tokenizer, pairs, search, progress=progress)
+        return _as_given(_longer(questions, contexts), found)
+
+    def choose(
+        self,
+        contexts: str | Iterable[tuple[str, Sequence[str]]],
+        candidates: Sequence[str] | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Which candidate fits the context best? One context with its candidates, or many (context, candidates)."""
+        single = isinstance(contexts, str)
+        require(single == (candidates is not None), "give a context and its candidates, or a list of both", BadInput)
+        given = [(contexts, candidates or ())] if isinstance(contexts, str) else contexts
+        return _as_given(contexts, choose(self.network, self.tokenizer, given, progress=progress))
+
+    def _classify(
+        self, given: Iterable[str | tuple[str, str]], top: int | None, progress: Progress | None
+    ) -> Iterator[Classes]:
+        problem = self.checkpoint.description.problem
+        return classify(
+            self.network, self.tokenizer, given, labels=self.labels, problem=problem, top=top, progress=progress
+        )
+
     def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
         """Write a folder that `clearhead.load` and transformers read; whole or not at all."""
         write_folder(self.checkpoint, Path(folder), heads)
@@ -142,3 +261,27 @@ class Model:
     def __repr__(self) -> str:
         heads = ", ".join(self.network.heads) or "none"
         return f"Model({self.checkpoint.description.family}, {self.parameters / 1e6:.1f} M parameters, heads: {heads})"
+
+
+def _as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
+    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
+    if isinstance(given, str):
+        return next(found)
+    return list(found) if isinstance(given, Sized) else found
+
+
+def _longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
+    """The side of a pair that says how many there are."""
+    return second if isinstance(first, str) else first
+
+
+def _pairs(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
+    if isinstance(first, str):
+        yield from ((first, other) for other in ([second] if isinstance(second, str) else second))
+    elif isinstance(second, str):
+        yield from ((other, second) for other in first)
+    else:
+        for left, right in zip_longest(first, second):
+            both = left is not None and right is not None
+            require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
+            yield left, right

@@ -1,0 +1,48 @@
+"""BLEU and chrF by sacrebleu, with the signature that says how they were computed. Needs `clearhead[evaluate]`."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from clearhead.errors import BadInput, NotFound, require
+from clearhead.evaluation.checks import same_length
+
+References = Sequence[str] | Sequence[Sequence[str]]
+
+
+class TranslationScore(NamedTuple):
+    """A score between 0 and 100 and sacrebleu's signature, to be printed beside it."""
+
+    score: float
+    signature: str
+
+
+def bleu(references: References, translations: Sequence[str]) -> TranslationScore:
+    """Corpus BLEU of detokenised text; references: one for each translation, or a list of several."""
+    return _score("BLEU", references, translations)
+
+
+def chrf(references: References, translations: Sequence[str]) -> TranslationScore:
+    """Corpus chrF2, F-score of character 6-grams; references as for `bleu`."""
+    return _score("CHRF", references, translations)
+
+
+def _score(metric: str, references: References, translations: Sequence[str]) -> TranslationScore:
+    try:
+        import sacrebleu.metrics
+    except ImportError:
+        raise NotFound("sacrebleu is not installed; run `pip install 'clearhead[evaluate]'`.") from None
+    require(not isinstance(translations, str), "translations is one text; give a list of them.", BadInput)
+    same_length(references, translations, "translations")
+    scorer: Any = getattr(sacrebleu.metrics, metric)()
+    score = scorer.corpus_score(list(translations), _streams(references)).score
+    return TranslationScore(float(score), str(scorer.get_signature()))
+
+
+def _streams(references: References) -> list[list[str | None]]:
+    """Turn the references of each translation into sacrebleu's streams, with None where one has fewer."""
+    several = [[texts] if isinstance(texts, str) else list(texts) for texts in references]
+    short = next((row for row, texts in enumerate(several) if not texts), None)
+    require(short is None, f"Translation {short} has no reference; give at least one.", BadInput)
+    return [
+        [texts[i] if i < len(texts) else None for texts in several] for i in range(max(len(texts) for texts in several))
+    ]

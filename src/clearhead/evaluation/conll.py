@@ -1,0 +1,132 @@
+"""Spans in tagged sentences, scored as the perl script conlleval (version of 2004-01-26) scores them, in percent.
+
+One set of rules reads IOB1, IOB2 and IOBES, well-formed or not: a span starts after O, at a change of type, at B or S,
+and after E or S. Where the script has no rule (S, and B after E) ours are those that IOBES needs.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clearhead.errors import BadInput, require
+from clearhead.evaluation.checks import same_length
+
+Span = tuple[int, int, str]  # first token, one past the last, type
+
+_SCHEMES = {"iob1": "IOB1", "iob2": "IOB2", "bio": "IOB2", "iobes": "IOBES", "bioes": "IOBES"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpanScore:
+    """How many spans the gold tags have, how many were found, and how many of these are exactly right."""
+
+    gold: int
+    found: int
+    correct: int
+
+    @property
+    def precision(self) -> float:
+        """The share of the found spans that are right."""
+        return 100 * self.correct / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the gold spans that were found."""
+        return 100 * self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return 200 * self.correct / (self.gold + self.found) if self.correct else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conll:
+    """The score over all spans, for each type, and the share of tokens whose tag is right."""
+
+    overall: SpanScore
+    types: dict[str, SpanScore]
+    accuracy: float
+    tokens: int
+
+    def report(self) -> str:
+        """The lines that conlleval prints."""
+        lines = [
+            f"processed {self.tokens} tokens with {self.overall.gold} phrases; "
+            f"found: {self.overall.found} phrases; correct: {self.overall.correct}.",
+            f"accuracy: {self.accuracy:6.2f}%; {_figures(self.overall)}",
+        ]
+        lines += [f"{name:>17}: {_figures(score)}  {score.found}" for name, score in self.types.items()]
+        return "\n".join(lines) + "\n"
+
+
+def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Conll:
+    """Score predicted tags by the spans they mean; both are lists of sentences, each a list of tags."""
+    same_length(gold, predicted, "predicted sentences")
+    in_gold, found, correct = Counter[str](), Counter[str](), Counter[str]()
+    right: list[bool] = []
+    for row, (truth, guess) in enumerate(zip(gold, predicted, strict=True)):
+        require(
+            len(truth) == len(guess),
+            f"Sentence {row} has {len(truth)} gold and {len(guess)} predicted tags; give one tag for each token.",
+            BadInput,
+        )
+        right += [a == b for a, b in zip(truth, guess, strict=True)]
+        theirs, ours = set(spans(truth)), set(spans(guess))
+        for counter, group in ((in_gold, theirs), (found, ours), (correct, theirs & ours)):
+            counter.update(name for _, _, name in group)
+    require(bool(right), "The sentences have no tokens; give at least one.", BadInput)
+    return Conll(
+        overall=SpanScore(gold=in_gold.total(), found=found.total(), correct=correct.total()),
+        types={
+            name: SpanScore(gold=in_gold[name], found=found[name], correct=correct[name])
+            for name in sorted(in_gold | found)
+        },
+        accuracy=100 * math.fsum(right) / len(right),
+        tokens=len(right),
+    )
+
+
+def spans(tags: Sequence[str]) -> list[Span]:
+    """The spans of one sentence, from left to right."""
+    found: list[Span] = []
+    start, before, before_type = 0, "O", ""
+    for position, (prefix, name) in enumerate([*map(_split, tags), ("O", "")]):
+        begins = before in "OES" or prefix in "BS" or name != before_type
+        if before != "O" and (prefix == "O" or begins):
+            found.append((start, position, before_type))
+        if prefix != "O" and begins:
+            start = position
+        before, before_type = prefix, name
+    return found
+
+
+def convert(tags: Sequence[str], scheme: str) -> list[str]:
+    """Write the spans of one sentence, tagged in any scheme, in "IOB1", "IOB2" ("BIO") or "IOBES" ("BIOES")."""
+    target = _SCHEMES.get(scheme.lower())
+    if target is None:
+        raise BadInput(f"There is no tagging scheme {scheme!r}; choose IOB1, IOB2 (BIO) or IOBES (BIOES).")
+    written = ["O"] * len(tags)
+    end_before, type_before = -1, ""
+    for start, end, name in spans(tags):
+        touches = start == end_before and name == type_before
+        prefixes = ["I"] * (end - start)
+        if target != "IOB1" or touches:
+            prefixes[0] = "B"
+        if target == "IOBES":
+            prefixes[-1] = "S" if end - start == 1 else "E"
+        written[start:end] = [f"{prefix}-{name}" if name else prefix for prefix in prefixes]
+        end_before, type_before = end, name
+    return written
+
+
+def _split(tag: str) -> tuple[str, str]:
+    prefix, _, name = tag.partition("-")  # a type may hold further hyphens
+    known = len(prefix) == 1 and prefix in "BIOES" and (prefix != "O" or tag == "O")
+    require(known, f"{tag!r} is not a tag; write O, or B-, I-, E- or S- and a type, such as B-PER.", BadInput)
+    return prefix, name
+
+
+def _figures(score: SpanScore) -> str:
+    return f"precision: {score.precision:6.2f}%; recall: {score.recall:6.2f}%; FB1: {score.f1:6.2f}"

@@ -1,0 +1,120 @@
+"""GLUE (Wang et al. 2018): the five metrics, and which task reports which. Between 0 and 1, or -1 and 1."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clearhead.errors import BadInput, require
+from clearhead.evaluation.checks import same_length
+
+Values = Sequence[Any] | NDArray[Any]
+
+
+def accuracy(gold: Values, predicted: Values) -> float:
+    """The share of equal labels."""
+    truth, guess = _labels(gold, predicted)
+    return float((truth == guess).mean())
+
+
+def f1(gold: Values, predicted: Values, positive: int | str = 1) -> float:
+    """F1 of one label; 0 where it is neither there nor predicted."""
+    truth, guess = (values == positive for values in _labels(gold, predicted))
+    found = int(truth.sum() + guess.sum())
+    return 2 * int((truth & guess).sum()) / found if found else 0.0
+
+
+def matthews(gold: Values, predicted: Values) -> float:
+    """Matthews' correlation for two or more labels (Gorodkin's R_K); 0 where one side has a single label."""
+    truth, guess = _labels(gold, predicted)
+    names, codes = np.unique(np.concatenate([truth, guess]), return_inverse=True)
+    table = np.zeros((len(names), len(names)))
+    np.add.at(table, (codes[: len(truth)], codes[len(truth) :]), 1)
+    n, in_gold, in_guess = table.sum(), table.sum(1), table.sum(0)
+    spread = (n**2 - in_gold @ in_gold) * (n**2 - in_guess @ in_guess)
+    return float((np.trace(table) * n - in_gold @ in_guess) / np.sqrt(spread)) if spread else 0.0
+
+
+def pearson(gold: Values, predicted: Values) -> float:
+    """Linear correlation; nan where one side is constant, as scipy says."""
+    x, y = _numbers(gold, predicted)
+    if (x == x[0]).all() or (y == y[0]).all():
+        return float("nan")
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.clip((x / np.linalg.norm(x)) @ (y / np.linalg.norm(y)), -1, 1))
+
+
+def spearman(gold: Values, predicted: Values) -> float:
+    """Correlation of ranks, equal values sharing their mean rank; nan where one side is constant."""
+    x, y = _numbers(gold, predicted)
+    return pearson(_ranks(x), _ranks(y))
+
+
+METRICS: dict[str, Callable[[Values, Values], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+# the metric of the lectures' table comes first
+TASKS: dict[str, tuple[str, ...]] = {
+    "CoLA": ("matthews",),
+    "SST-2": ("accuracy",),
+    "MRPC": ("f1", "accuracy"),
+    "STS-B": ("spearman", "pearson"),
+    "QQP": ("f1", "accuracy"),
+    "MNLI": ("accuracy",),
+    "QNLI": ("accuracy",),
+    "RTE": ("accuracy",),
+    "WNLI": ("accuracy",),
+    "AX": ("matthews",),
+}
+
+
+def glue(task: str, gold: Values, predicted: Values) -> dict[str, float]:
+    """The figures that a GLUE task reports. "sst2" and "SST-2" are the same task; label 1 is the positive one."""
+    named = {name.replace("-", "").lower(): metrics for name, metrics in TASKS.items()}
+    metrics = named.get(task.replace("-", "").lower())
+    if metrics is None:
+        raise BadInput(f"{task!r} is not a GLUE task; choose one of {', '.join(TASKS)}.")
+    return {metric: METRICS[metric](gold, predicted) for metric in metrics}
+
+
+def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]]:
+    same_length(gold, predicted)
+    truth, guess = np.asarray(gold), np.asarray(predicted)
+    require(
+        truth.ndim == 1 and guess.ndim == 1,
+        f"Labels have the shapes {truth.shape} and {guess.shape}; give one label for each item, not scores.",
+        BadInput,
+    )
+    require(
+        (truth.dtype.kind in "US") == (guess.dtype.kind in "US"),
+        f"Gold labels such as {truth[0]!r} and predictions such as {guess[0]!r} differ in kind; give both alike.",
+        BadInput,
+    )
+    return truth, guess
+
+
+def _numbers(gold: Values, predicted: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    same_length(gold, predicted)
+    require(len(gold) > 1, "A correlation needs at least two items, there is 1.", BadInput)
+    x, y = _real(gold), _real(predicted)
+    require(bool(np.isfinite(x).all() and np.isfinite(y).all()), "A score is nan or infinite; give numbers.", BadInput)
+    return x, y
+
+
+def _real(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"The scores are not numbers ({error}).") from None
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[place]

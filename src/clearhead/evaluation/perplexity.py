@@ -1,0 +1,31 @@
+"""Perplexity from summed losses: sums are added first and divided once, so batches of any size may be mixed."""
+
+import math
+from collections.abc import Sequence
+
+from clearhead.errors import BadInput, require
+from clearhead.evaluation.checks import same_length
+
+
+def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
+    """exp of the mean negative log-likelihood (natural logarithm) of the predicted tokens.
+
+    losses: the sum over each batch; counts: its predicted tokens. For a masked model these are the masked tokens, so
+    two figures compare only at the same masking rate and vocabulary.
+    """
+    same_length(losses, counts, "counts")
+    total, tokens = math.fsum(losses), sum(counts)
+    require(min(counts) >= 0 and tokens > 0, f"The counts add up to {tokens} tokens; there must be some.", BadInput)
+    require(math.isfinite(total), f"The losses add up to {total}; a perplexity needs a finite sum.", BadInput)
+    try:
+        return math.exp(total / tokens)
+    except OverflowError:
+        return math.inf
+
+
+def pseudo_perplexity(sentences: Sequence[Sequence[float]]) -> float:
+    """Score a masked model over a corpus (Salazar et al. 2020), independent of any masking rate.
+
+    sentences: for each, the log-probability of every token while that token alone is masked.
+    """
+    return perplexity([-math.fsum(tokens) for tokens in sentences], [len(tokens) for tokens in sentences])

@@ -1,0 +1,170 @@
+"""Where in a text of any length is the answer to a question, if it is there at all."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+from torch import Tensor
+
+from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.batches import chunks_of_text
+from clearhead.pipelines.engine import Input, PerToken, Progress, check_head, run
+from clearhead.pipelines.inputs import cuts
+from clearhead.pipelines.spans import SpanTable
+from clearhead.text import Pieces, Tokenizer
+
+_WINDOW = 384
+_OVERLAP = 128
+_LONGEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A possible answer: context[start:end], its probability, and its logit (start + end)."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    logit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best answer, or None for text, start and end where the model abstains; `score` is its probability.
+
+    `candidates` are the n best spans, also when it abstains. `margin` is by how much "no answer" beats the best span:
+    it abstains where that is more than the threshold.
+    """
+
+    text: str | None
+    start: int | None
+    end: int | None
+    score: float
+    null_score: float
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """The logit of "no answer" less that of the best span; infinite without any span."""
+        return self.null_score - self.candidates[0].logit if self.candidates else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "answer": self.text,
+            "start": self.start,
+            "end": self.end,
+            "score": self.score,
+            "null_score": self.null_score,
+            "candidates": [asdict(one) for one in self.candidates],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How answers are looked for; the defaults are those of transformers' pipeline.
+
+    `threshold`: abstain when "no answer" beats the best span by more than this (math.inf: never abstain).
+    `whole_words`: widen answers to whole words; switch it off for languages written without spaces.
+    """
+
+    top: int = 1
+    threshold: float = 0.0
+    longest: int = _LONGEST
+    window: int = _WINDOW
+    overlap: int = _OVERLAP
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("top", "longest", "window"):
+            value = getattr(self, name)
+            require(value > 0, f"{name}={value} must be 1 or more", BadInput)
+        require(self.overlap >= 0, f"overlap={self.overlap} must not be negative", BadInput)
+
+
+def answer(
+    network: Network,
+    tokenizer: Tokenizer,
+    questions: Iterable[tuple[str, str]],
+    search: Search | None = None,
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Answer]:
+    """Answer (question, context) pairs in order, each context of any length, all windows packed together.
+
+    A score is a probability among all spans of all windows and "no answer" (transformers v4 multiplies the start's and
+    the end's probability within a window instead, so that its scores do not compare across windows).
+    """
+    check_head(network, "span")
+    how = search or Search()
+    reader = PerToken(network, "span")
+    length = min(how.window, network.encoder.max_length)
+
+    def results(chunk: list[tuple[str, str]]) -> Iterator[Answer]:
+        # many questions may share a context, which is cut into pieces once
+        texts = list(dict.fromkeys(text for pair in chunk for text in pair))
+        pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
+        cut = [_Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
+        outputs = run(reader, [item.inputs for item in cut], batch_tokens=batch_tokens, progress=progress)
+        for (_, context), item, tables in zip(chunk, cut, outputs, strict=True):
+            yield _result(context, pieces[context], item, tables, how)
+
+    return chain.from_iterable(map(results, chunks_of_text(questions)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Passages:
+    """The windows of one question: inputs, the piece each starts with, and the token positions of its passage."""
+
+    inputs: list[Input]
+    firsts: list[int]
+    positions: list[range]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, asked: Pieces, context: Pieces, length: int, overlap: int) -> "_Passages":
+        taken = len(asked) + tokenizer.template.specials(pair=True)
+        room = length - taken
+        require(
+            room > 0,
+            f"The question and its special tokens take {taken} tokens of a window of {length}: no room is left for "
+            "the text. Shorten the question or use a checkpoint with more positions.",
+            InputTooLong,
+        )
+        found = cls([], [], [])
+        for part, _ in cuts(len(context), room, min(overlap, room // 2)):
+            encoding = tokenizer.template.wrap(asked, context.between(part.start, part.stop))
+            found.inputs.append(Input(encoding.ids, encoding.segments))
+            found.firsts.append(part.start)
+            found.positions.append(encoding.parts[-1])
+        return found
+
+
+def _result(context: str, pieces: Pieces, item: _Passages, tables: Sequence[Tensor], search: Search) -> Answer:
+    table = SpanTable.of(len(pieces), item.firsts, item.positions, tables, search.longest)
+    total = table.log_total
+    found: dict[tuple[int, int], Candidate] = {}
+    for first, last, logit in table.best():
+        if search.whole_words:
+            first, last = _widened(pieces.words, first, last)
+        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
+        if context[start:end].strip():
+            one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
+            found.setdefault((start, end), one)
+        if len(found) == search.top:
+            break
+    candidates = tuple(found.values())
+    if not candidates or table.null - candidates[0].logit > search.threshold:
+        return Answer(None, None, None, math.exp(table.null - total), table.null, candidates)
+    best = candidates[0]
+    return Answer(best.text, best.start, best.end, best.score, table.null, candidates)
+
+
+def _widened(words: list[int], first: int, last: int) -> tuple[int, int]:
+    """From the first piece of the first word to the last piece of the last."""
+    return bisect_left(words, words[first]), bisect_right(words, words[last]) - 1

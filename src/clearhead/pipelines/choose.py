@@ -1,0 +1,66 @@
+"""Which of several continuations or answers fits best: multiple choice."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+
+from clearhead.errors import BadInput, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.batches import chunks_of_text
+from clearhead.pipelines.classify import merged
+from clearhead.pipelines.engine import PerSequence, Progress, check_head, run
+from clearhead.pipelines.inputs import inputs_of_pairs
+from clearhead.text import Tokenizer
+
+Question = tuple[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen candidate, where it stands among the given ones, and the probability of each, in the given order."""
+
+    text: str
+    index: int
+    score: float
+    scores: tuple[float, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "index": self.index, "score": self.score, "scores": list(self.scores)}
+
+
+def choose(
+    network: Network,
+    tokenizer: Tokenizer,
+    questions: Iterable[Question],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Choice]:
+    """Choose, for each context, among its candidates; `questions` are (context, candidates).
+
+    Context and candidate are read as a pair. A pair too long for the model is read in windows, as in `classify`.
+    """
+    check_head(network, "choice")
+    reader = PerSequence(network, "choice")
+    limit = network.encoder.max_length
+
+    def results(chunk: list[Question]) -> Iterator[Choice]:
+        for _, given in chunk:
+            some = not isinstance(given, str) and len(given) > 0
+            require(some, f"Candidates must be a list of at least one text, not {given!r}.", BadInput)
+        pairs = iter(inputs_of_pairs(tokenizer, [(context, one) for context, given in chunk for one in given], limit))
+        inputs = [[next(pairs) for _ in given] for _, given in chunk]
+        flat = [list(chain.from_iterable(item)) for item in inputs]
+        outputs = run(reader, flat, batch_tokens=batch_tokens, progress=progress)
+        for (_, given), candidates, rows in zip(chunk, inputs, outputs, strict=True):
+            left = iter(rows)
+            logits = torch.cat([merged(windows, [next(left) for _ in windows]) for windows in candidates])
+            scores = logits.softmax(-1)
+            best = int(scores.argmax())
+            yield Choice(given[best], best, float(scores[best]), tuple(scores.tolist()))
+
+    return chain.from_iterable(map(results, chunks_of_text(questions)))

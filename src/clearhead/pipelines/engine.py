@@ -1,0 +1,162 @@
+"""Many inputs through a network: sorted by length, packed up to a number of tokens, answers in the order asked."""
+
+# N packed tokens · B sequences · L outputs
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.data.batch import Batch
+from clearhead.errors import WrongTask
+from clearhead.nn.network import Network
+from clearhead.pipelines.batches import token_budgets
+
+Progress = Callable[[int], None]
+
+# on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
+_BATCH_TOKENS = 1024
+_BATCH_TOKENS_GPU = 65_536
+
+# what each head lets a user do; every model can embed
+_USES = {
+    "masked_lm": ("fill",),
+    "classes": ("classify", "compare"),
+    "tags": ("tag",),
+    "span": ("answer",),
+    "choice": ("choose",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One sequence for the network; `weight` is how many tokens of the text it speaks for, where windows are merged."""
+
+    ids: Sequence[int]
+    segments: Sequence[int]
+    weight: int = 1
+
+
+class Reader(Protocol):
+    """What is computed from a batch: a part with parameters, a forward pass, and how its result is cut up."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The network or encoder, which says where to compute."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Compute on the device."""
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """Cut the result into one tensor per sequence, in order; both arguments are on the host."""
+
+
+@dataclass(frozen=True)
+class PerSequence:
+    """A head that gives one row for each sequence: (L,)."""
+
+    module: Network
+    head: str
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (B, L)."""
+        return self.module(self.head, batch.ids, batch.layout, batch.segments)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(B, L) -> B rows."""
+        return out.unbind()
+
+
+@dataclass(frozen=True)
+class PerToken:
+    """A head that gives one row for each token: (tokens, L)."""
+
+    module: Network
+    head: str
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (N, L)."""
+        return self.module(self.head, batch.ids, batch.layout, batch.segments)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(N, L) -> B tables."""
+        return batch.layout.split(out)
+
+
+def run(
+    reader: Reader,
+    items: Sequence[Sequence[Input]],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> list[list[Tensor]]:
+    """Run every input of every item (a text is an item, its windows are its inputs): results in the same order.
+
+    A result is the same whatever runs beside it, up to rounding. `progress` is told how many more items are done.
+    """
+    device = next(reader.module.parameters()).device
+    budget = batch_tokens or (_BATCH_TOKENS if device.type == "cpu" else _BATCH_TOKENS_GPU)
+    places = [(i, j) for i, item in enumerate(items) for j in range(len(item))]
+    inputs = [items[i][j] for i, j in places]
+    results = [[torch.empty(0)] * len(item) for item in items]
+    left = [len(item) for item in items]
+    groups = token_budgets([len(one.ids) for one in inputs], budget)
+    with torch.inference_mode(), _evaluating(reader.module):
+        for group, parts in _outputs(reader, inputs, groups, device):
+            done = 0
+            for index, part in zip(group, parts, strict=True):
+                i, j = places[index]
+                results[i][j] = part
+                left[i] -= 1
+                done += not left[i]
+            if progress is not None and done:
+                progress(done)
+    return results
+
+
+def _outputs(
+    reader: Reader, inputs: Sequence[Input], groups: Iterator[list[int]], device: torch.device
+) -> Iterator[tuple[list[int], Sequence[Tensor]]]:
+    """Results of one group after another; a GPU gets its next batch before the results of the last are fetched."""
+    waiting: tuple[list[int], Batch, Tensor] | None = None
+    for group in groups:
+        batch = _packed([inputs[i] for i in group])
+        out = reader.forward(batch.to(device)).float()
+        if waiting is not None:
+            yield waiting[0], reader.divide(waiting[2].cpu(), waiting[1])
+        waiting = (group, batch, out)
+    if waiting is not None:
+        yield waiting[0], reader.divide(waiting[2].cpu(), waiting[1])
+
+
+def _packed(inputs: Sequence[Input]) -> Batch:
+    # all tokens in the first segment is what models take for granted, and spares them the look-up
+    paired = any(any(one.segments) for one in inputs)
+    segments = [one.segments or [0] * len(one.ids) for one in inputs] if paired else None
+    return Batch.of([one.ids for one in inputs], segments)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch dropout off for a while: a network may be asked in the middle of its training."""
+    if not module.training:
+        yield
+        return
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train()
+
+
+def check_head(network: Network, head: str) -> None:
+    """Refuse a use for which the network has no head, and say what it can do."""
+    if head not in network.heads:
+        able = [use for name, uses in _USES.items() if name in network.heads for use in uses]
+        raise WrongTask(
+            f"this model cannot {' or '.join(_USES[head])}: it has no {head!r} head; "
+            f"it can {', '.join([*able, 'embed'])}"
+        )

@@ -1,0 +1,61 @@
+"""Texts and pairs of texts as inputs that fit a network; what is too long becomes several, nothing is left out."""
+
+from collections.abc import Sequence
+
+from clearhead.errors import InputTooLong, require
+from clearhead.pipelines.engine import Input
+from clearhead.text import Tokenizer, Window, windows
+
+
+def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
+    """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
+    found = []
+    for text, pieces in zip(texts, tokenizer.ids_batch(texts), strict=True):
+        ids = tokenizer.template.wrap_ids(pieces)
+        if len(ids) <= limit:
+            found.append([Input(ids, ())])
+        else:
+            cut = windows(tokenizer, text, length=limit)
+            found.append([Input(one.encoding.ids, (), len(one.best)) for one in cut])
+    return found
+
+
+def windows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
+    """The windows of each text, for results that point into the text; the common case, one window, in a batch."""
+    found = []
+    for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        fits = len(encoding) <= limit
+        found.append([Window(encoding, 0, encoding.parts[0])] if fits else windows(tokenizer, text, length=limit))
+    return found
+
+
+def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limit: int) -> list[list[Input]]:
+    """The inputs of each pair; of one that is too long, the longer text is read in windows, beside the whole other."""
+    pieces = iter(tokenizer.pieces_batch([text for pair in pairs for text in pair]))
+    template = tokenizer.template
+    specials = template.specials(pair=True)
+    found = []
+    for _ in pairs:
+        first, second = next(pieces), next(pieces)
+        longer = max(first, second, key=len)
+        room = limit - specials - min(len(first), len(second))
+        require(
+            room > 0,
+            f"Both texts of a pair are long ({len(first)} and {len(second)} tokens) and the model has {limit} "
+            "positions; shorten one of them.",
+            InputTooLong,
+        )
+        inputs = []
+        for part, weight in cuts(len(longer), room, room // 3):
+            piece = longer.between(part.start, part.stop)
+            encoding = template.wrap(piece, second) if longer is first else template.wrap(first, piece)
+            inputs.append(Input(encoding.ids, encoding.segments, weight))
+        found.append(inputs)
+    return found
+
+
+def cuts(count: int, room: int, overlap: int) -> list[tuple[range, int]]:
+    """Windows over `count` pieces, as `text.windows` cuts them, each with how many pieces it is the best window for."""
+    starts = range(0, max(count - overlap, 1), room - overlap)
+    borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), count]
+    return [(range(start, min(start + room, count)), borders[i + 1] - borders[i]) for i, start in enumerate(starts)]

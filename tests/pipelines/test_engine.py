@@ -1,0 +1,113 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.errors import BadInput, WrongTask
+from clearhead.pipelines import batches
+from clearhead.pipelines.engine import Input, PerSequence, PerToken, run
+from clearhead.pipelines.inputs import cuts, inputs_of_pairs
+from clearhead.text import windows
+from pipelines.peers import LONG, SENTENCES, TAGS, peers
+
+MODEL = peers("BertForTokenClassification", TAGS).ours
+
+
+def alone(one: Input) -> torch.Tensor:
+    """The logits of one input by itself, in a rectangle."""
+    segments = torch.tensor([list(one.segments)]) if one.segments else None
+    with torch.no_grad():
+        return MODEL.network("tags", torch.tensor([list(one.ids)]), None, segments)[0]
+
+
+numbers = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(st.lists(st.integers(5, 60), min_size=n, max_size=n), st.lists(st.just(1), max_size=n))
+)
+inputs = numbers.map(lambda pair: Input(pair[0], pair[1] and [0] * (len(pair[0]) - len(pair[1])) + pair[1]))
+
+
+@given(st.lists(st.lists(inputs, max_size=3), max_size=5), st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
+def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, budget):
+    counted: list[int] = []
+    found = run(PerToken(MODEL.network, "tags"), items, batch_tokens=budget, progress=counted.append)
+    assert [len(item) for item in found] == [len(item) for item in items]
+    for item, results in zip(items, found, strict=True):
+        for one, result in zip(item, results, strict=True):
+            torch.testing.assert_close(result, alone(one), atol=1e-5, rtol=1e-5)
+    assert sum(counted) == sum(bool(item) for item in items)
+
+
+def test_one_row_for_each_sequence():
+    model = peers("BertForSequenceClassification", ("a", "b", "c")).ours
+    rows = run(PerSequence(model.network, "classes"), [[Input([2, 9, 3], ()), Input([2, 3], ())]])
+    assert [row.shape for row in rows[0]] == [(3,), (3,)]
+
+
+def test_a_network_in_training_answers_without_dropout_and_stays_in_training():
+    items = [[Input([2, 9, 8, 3], ())]]
+    before = run(PerToken(MODEL.network, "tags"), items)
+    MODEL.network.train()
+    try:
+        after = run(PerToken(MODEL.network, "tags"), items)
+        assert MODEL.network.training
+    finally:
+        MODEL.network.eval()
+    assert torch.equal(before[0][0], after[0][0])
+
+
+def test_a_stream_is_read_as_it_is_used(monkeypatch):
+    monkeypatch.setattr(batches, "_CHUNK_CHARACTERS", 1000)
+    taken = 0
+
+    def stream():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield SENTENCES[taken % len(SENTENCES)]
+
+    results = MODEL.tag(stream())
+    for _ in range(10):
+        next(results)
+    assert taken < 20
+
+
+@given(st.integers(0, 90), st.integers(1, 20), st.data())
+def test_cuts_are_those_of_windows(count, room, data):
+    overlap = data.draw(st.integers(0, room - 1))
+    tokenizer = MODEL.tokenizer
+    specials = tokenizer.template.specials(pair=False)
+    expected = windows(tokenizer, "! " * count, length=room + specials, overlap=overlap)
+    found = cuts(count, room, overlap)
+    assert [(part.start, len(part), best) for part, best in found] == [
+        (one.first, len(one.passage), len(one.best)) for one in expected
+    ]
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_of_a_long_pair_the_longer_text_is_read_in_windows(swap):
+    pair = (LONG, SENTENCES[0]) if swap else (SENTENCES[0], LONG)
+    tokenizer = MODEL.tokenizer
+    (found,) = inputs_of_pairs(tokenizer, [pair], 60)
+    assert len(found) > 3
+    assert max(len(one.ids) for one in found) <= 60
+    assert sum(one.weight for one in found) == len(tokenizer.pieces(LONG))
+    short = tokenizer.pieces(SENTENCES[0]).ids
+    for one in found:
+        assert list(one.ids)[1:-1][-len(short) :] == short if swap else list(one.ids)[1 : 1 + len(short)] == short
+    with pytest.raises(BadInput, match="Both texts of a pair are long"):
+        inputs_of_pairs(tokenizer, [(LONG, LONG)], 60)
+
+
+def test_the_wrong_model_says_what_it_can_do():
+    with pytest.raises(WrongTask, match="cannot classify or compare: it has no 'classes' head; it can tag, embed"):
+        MODEL.classify("text")
+    for use in (lambda: MODEL.fill("[MASK]"), lambda: MODEL.answer("?", "x"), lambda: MODEL.choose("x", ["y"])):
+        with pytest.raises(WrongTask, match="it can tag, embed"):
+            use()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"bytes"])
+def test_what_is_no_text_is_refused(wrong):
+    with pytest.raises(BadInput, match="A text must be a string, not "):
+        MODEL.tag([wrong])

@@ -1,0 +1,142 @@
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clearhead as ch
+from clearhead.errors import BadInput
+from clearhead.pipelines.entities import Labelled, entities_of
+from pipelines.peers import LONG, SENTENCES, TAGS, peers
+from text.strategies import any_strings
+
+STRATEGIES = ["simple", "first", "average", "max"]
+WORDS = ["Ada", "Lovelace", "didn't", "", "cross", "the river."]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_same_as_transformers(strategy, seed):
+    pair = peers("BertForTokenClassification", TAGS, seed=seed)
+    theirs = pair.pipeline("token-classification", aggregation_strategy=strategy)
+    check(theirs, pair.ours, strategy)
+
+
+@pytest.mark.parametrize("family", ["Roberta", "Albert"])
+def test_same_as_transformers_where_it_knows_no_words(family):
+    """Of these tokenizers transformers guesses the words, so that only the strategy without words compares."""
+    pair = peers(f"{family}ForTokenClassification", TAGS)
+    check(pair.pipeline("token-classification", aggregation_strategy="simple"), pair.ours, "simple")
+
+
+def check(theirs, ours, strategy):
+    entities = 0
+    for text, found in zip(SENTENCES, ours.tag(SENTENCES, strategy=strategy), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # a piece that is only a space is no entity to us
+            expected = [one for one in theirs(text) if text[one["start"] : one["end"]].strip()]
+        places = [(one["entity_group"], *stripped(text, one["start"], one["end"])) for one in expected]
+        assert [(one.label, one.start, one.end) for one in found.entities] == places
+        assert [one.score for one in found.entities] == pytest.approx([one["score"] for one in expected], abs=1e-5)
+        entities += len(places)
+    assert entities > 8
+
+
+def stripped(text, start, end):
+    """Their offsets in some families start at the space before a word; ours never do."""
+    return end - len(text[start:end].lstrip()), end
+
+
+@pytest.fixture(scope="module")
+def model() -> ch.Model:
+    return peers("BertForTokenClassification", TAGS, seed=1).ours
+
+
+def test_a_word_has_the_label_of_its_first_piece(model):
+    text = SENTENCES[-1]
+    encoding = model.tokenizer.encode(text)
+    with torch.no_grad():
+        scores = model.network("tags", torch.tensor([encoding.ids]))[0].softmax(-1)
+    words = model.tag(text).words
+    firsts = encoding.first_pieces()
+    assert [word.label for word in words] == [TAGS[int(scores[i].argmax())] for i in firsts.values()]
+    assert [(word.start, word.end) for word in words] == [encoding.span_of_word(word) for word in firsts]
+    assert [word.score for word in words] == pytest.approx([float(scores[i].max()) for i in firsts.values()], abs=1e-5)
+
+
+def test_words_that_are_given_are_kept(model):
+    (found,) = model.tag([WORDS])
+    assert [word.text for word in found.words] == WORDS
+    assert (found.words[3].label, found.words[3].score) == ("O", 0)
+    joined = " ".join(WORDS)
+    for one in (*found.words, *found.entities):
+        assert joined[one.start : one.end] == one.text
+    whole = model.tag(joined).words
+    assert [found.words[0].label, found.words[1].label] == [whole[0].label, whole[1].label]
+    assert model.tag([[], ["\u200b"]])[0].words == ()
+
+
+@given(st.lists(any_strings, max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_every_word_that_is_given_gets_one_label(model, words):
+    (found,) = model.tag([words])
+    assert [word.text for word in found.words] == words
+    joined = " ".join(words)
+    assert all(joined[word.start : word.end] == word.text for word in found.words)
+
+
+def test_each_piece_of_a_long_text_counts_where_it_sees_most(model):
+    limit = model.encoder.max_length
+    expected = []
+    for window in ch.windows(model.tokenizer, LONG, length=limit):
+        with torch.no_grad():
+            labels = model.network("tags", torch.tensor([window.encoding.ids]))[0].argmax(-1).tolist()
+        firsts = set(window.encoding.first_pieces().values())
+        before = window.encoding.words[window.best.start - 1] if window.best else None
+        expected += [TAGS[labels[i]] for i in window.best if i in firsts and window.encoding.words[i] != before]
+    assert [word.label for word in model.tag(LONG).words] == expected
+    assert "".join(word.text for word in model.tag(LONG).words) == LONG.replace(" ", "")
+
+
+@given(st.lists(any_strings | st.just(LONG), min_size=1, max_size=5), st.sampled_from(STRATEGIES))
+@settings(max_examples=40, deadline=None)
+def test_entities_are_slices_and_neighbours_change_nothing(model, texts, strategy):
+    together = model.tag(texts, strategy=strategy)
+    for text, found in zip(texts, together, strict=True):
+        single = model.tag(text, strategy=strategy)
+        assert [(one.label, one.start, one.end) for one in single.words] == [
+            (one.label, one.start, one.end) for one in found.words
+        ]
+        assert [one.score for one in single.entities] == pytest.approx([one.score for one in found.entities], abs=1e-5)
+        for one in (*found.words, *found.entities):
+            assert text[one.start : one.end] == one.text
+        assert all(one.text and one.label in ("PER", "LOC") for one in found.entities)
+
+
+def part(label, start):
+    return Labelled("ab cd ef gh"[start : start + 2], label, start, start + 2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["B-PER", "I-PER", "O", "I-LOC"], ["PER:ab cd", "LOC:gh"]),
+        (["B-PER", "B-PER", "I-LOC", "I-LOC"], ["PER:ab", "PER:cd", "LOC:ef gh"]),
+        (["NOUN", "NOUN", "VERB", "O"], ["NOUN:ab cd", "VERB:ef"]),
+        (["B-PER", "E-PER", "S-PER", "I-PER"], ["PER:ab cd", "PER:ef gh"]),
+        (["NON-FICTION", "B-", "I-", "O"], ["NON-FICTION:ab", "B-:cd", "I-:ef"]),
+    ],
+)
+def test_how_labels_group(labels, expected):
+    found = entities_of("ab cd ef gh", [part(label, 3 * i) for i, label in enumerate(labels)])
+    assert [f"{one.label}:{one.text}" for one in found] == expected
+
+
+def test_results_as_json_and_unknown_strategies(model):
+    found = model.tag(SENTENCES[0]).to_dict()
+    assert set(found) == {"entities", "words"}
+    assert set(found["words"][0]) == {"text", "label", "start", "end", "score"}
+    with pytest.raises(BadInput, match="strategy='last' is not known; choose simple, first, average, max"):
+        model.tag("text", strategy="last")
