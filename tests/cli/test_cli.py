@@ -1,30 +1,11 @@
 """Every verb as a user types it: text, --json, and one sentence with exit code 2 on bad input."""
 
-import io
 import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-
-from clearhead.cli import main
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command line; returns exit code, stdout, stderr."""
-
-    def run(*arguments: object, stdin: str | None = None) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", *map(str, arguments)])
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 def test_tokenize_a_pair(run, folder):

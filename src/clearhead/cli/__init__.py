@@ -6,19 +6,44 @@ import sys
 import typer
 
 from clearhead import __version__
-from clearhead.cli import convert, embed, info, look, tokenize, tokenizer
+from clearhead.cli import (
+    ask,
+    choose,
+    classify,
+    compare,
+    convert,
+    embed,
+    evaluate,
+    fill,
+    finetune,
+    info,
+    look,
+    pretrain,
+    tag,
+    tokenize,
+    tokenizer,
+)
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
     name="clearhead",
-    help="The whole life of Transformers and BERT: tokenize, embed, look inside, convert.",
+    help="The whole life of Transformers and BERT: use, train, measure, look inside.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(ask.ask)
+app.command()(fill.fill)
+app.command()(classify.classify)
+app.command()(tag.tag)
+app.command()(compare.compare)
+app.command()(choose.choose)
 app.command()(tokenize.tokenize)
 app.command()(embed.embed)
+app.command()(pretrain.pretrain)
+app.command()(finetune.finetune)
+app.command()(evaluate.evaluate)
 app.command()(info.info)
 app.command()(convert.convert)
 app.add_typer(look.app)

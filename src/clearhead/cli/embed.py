@@ -5,12 +5,21 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, print_json, progress, read_texts, shown
+from clearhead.cli.inout import (
+    JsonOption,
+    ModelOption,
+    TextsArgument,
+    TextsOption,
+    print_json,
+    progress,
+    read_texts,
+    shown,
+)
 
 
 def embed(
-    texts: Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')] = None,
-    file: Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")] = None,
+    texts: TextsArgument = None,
+    file: TextsOption = None,
     model: ModelOption = None,
     out: Annotated[Path | None, typer.Option(help="Write all vectors to this .npy file.")] = None,
     layers: Annotated[

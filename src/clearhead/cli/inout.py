@@ -15,6 +15,8 @@ ModelOption = Annotated[
     str | None,
     typer.Option("--model", "-m", help="A checkpoint folder, or the name of a model on the Hugging Face hub."),
 ]
+TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
+TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 
@@ -23,12 +25,25 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
     if file is not None:
         if arguments:
             raise BadInput("give texts or --in FILE, not both")
-        return _lines(file)
+        return read_file(file).splitlines()
     if arguments and list(arguments) != ["-"]:
         return list(arguments)
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
     return [line.rstrip("\n") for line in sys.stdin]
+
+
+def given_texts(arguments: Sequence[str] | None, file: Path | None) -> list[str]:
+    """Read the texts as `read_texts` does, and refuse if there is nothing in them."""
+    texts = read_texts(arguments or [], file)
+    check_texts(texts)
+    return texts
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse texts that are all empty."""
+    if not any(text.strip() for text in texts):
+        raise BadInput("the text is empty; give some words")
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -55,12 +70,25 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
         yield lambda more: bar.advance(task, more)
 
 
-def _lines(file: Path) -> list[str]:
+def read_file(file: Path) -> str:
+    """Read the text of a file, or say in one sentence why it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NotFound(f"there is no file {file}") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{file} is not UTF-8 text (byte {error.start}); convert it first") from None
     except OSError as error:
         raise NotFound(f"{file} cannot be read ({error.strerror})") from None
+
+
+def up_to(advance: Callable[[int], None]) -> Callable[[int], None]:
+    """Turn "how much more" into "how much in all", which is what readers of files report."""
+    done = 0
+
+    def report(total: int) -> None:
+        nonlocal done
+        advance(total - done)
+        done = total
+
+    return report

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, print_json, progress
+from clearhead.cli.inout import JsonOption, print_json, progress, up_to
 
 app = typer.Typer(name="tokenizer", help="Train a tokenizer.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -34,20 +34,13 @@ def train(
 
     size = sum(file.stat().st_size for file in files if file.is_file())
     with progress("reading", size, of_bytes=True) as advance:
-        done = 0
-
-        def report(read: int) -> None:
-            nonlocal done
-            advance(read - done)
-            done = read
-
         trained = train_tokenizer(
             files,
             kind=kind,
             vocabulary=vocabulary,
             lowercase=not cased,
             min_frequency=min_frequency,
-            progress=report,
+            progress=up_to(advance),
         )
     with staged(out) as stage:
         trained.save(stage)

@@ -1,0 +1,43 @@
+"""`clearhead ask`: the answer to a question, from one's own text."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json, read_file, shown
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    context: Annotated[
+        list[str] | None, typer.Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
+    ] = None,
+    model: ModelOption = None,
+    top: Annotated[int, typer.Option(help="How many answers to show.")] = 1,
+    threshold: Annotated[
+        float, typer.Option(help="Say nothing when “no answer” is better by more than this; inf: always answer.")
+    ] = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
+
+    Example: `clearhead ask "When did the war end?" --context history.txt --model ./my-model`
+    """
+    from clearhead.pipelines.model import load
+
+    check_texts([question])
+    sources = context or ["-"]
+    texts = [sys.stdin.read() if source == "-" else read_file(Path(source)) for source in sources]
+    check_texts(texts)
+    for source, found in zip(sources, load(model).answer(question, texts, top=top, threshold=threshold), strict=True):
+        if json:
+            print_json({"question": question, "context": source, **found.to_dict()})
+            continue
+        where = f"  {source}" if len(sources) > 1 else ""
+        if found.text is None:
+            typer.echo(f"{found.score:.3f}  (no answer){where}")
+            continue
+        for one in found.candidates:
+            typer.echo(f"{one.score:.3f}  {shown(one.text, 200)}  ({one.start}–{one.end}){where}")

@@ -1,0 +1,43 @@
+"""`clearhead classify`: the class of a text."""
+
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import (
+    JsonOption,
+    ModelOption,
+    TextsArgument,
+    TextsOption,
+    given_texts,
+    print_json,
+    progress,
+    shown,
+)
+
+
+def classify(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    top: Annotated[
+        int | None, typer.Option(help="How many labels to show. Default: the best; all with --json.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Classify texts of any length.
+
+    Example: `clearhead classify "WIN a prize now" --model ./my-model`
+    """
+    from clearhead.pipelines.model import load
+
+    wanted = given_texts(texts, file)
+    loaded = load(model)
+    with progress("classifying", len(wanted)) as advance:
+        results = loaded.classify(wanted, top=top, progress=advance)
+    for text, found in zip(wanted, results, strict=True):
+        if json:
+            print_json({"text": text, **found.to_dict()})
+            continue
+        for label, score in list(found.scores.items())[: top or 1]:
+            typer.echo(f"{score:.3f}  {label:<16} {shown(text)}")

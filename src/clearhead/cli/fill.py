@@ -1,0 +1,43 @@
+"""`clearhead fill`: the word behind a mask."""
+
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import (
+    JsonOption,
+    ModelOption,
+    TextsArgument,
+    TextsOption,
+    given_texts,
+    print_json,
+    progress,
+    shown,
+)
+
+
+def fill(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    top: Annotated[int, typer.Option(help="How many words to show for each mask.")] = 5,
+    candidates: Annotated[str | None, typer.Option(help="Rank only these words, separated by commas.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Fill the masks of a text; write the model's own mask, such as [MASK], where a word is wanted.
+
+    Example: `clearhead fill "If you don't want to inhale virus, wear a [MASK]." --model ./my-model`
+    """
+    from clearhead.pipelines.model import load
+
+    wanted = given_texts(texts, file)
+    words = [word.strip() for word in candidates.split(",")] if candidates else None
+    loaded = load(model)
+    with progress("filling", len(wanted)) as advance:
+        results = loaded.fill(wanted, top=top, candidates=words, progress=advance)
+    for text, found in zip(wanted, results, strict=True):
+        if json:
+            print_json({"text": text, **found.to_dict()})
+            continue
+        for one in found.predictions:
+            typer.echo(f"{one.score:.3f}  {one.token:<16} {shown(one.sequence, 100)}")

@@ -1,0 +1,66 @@
+"""`clearhead pretrain`: raw text to a model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import JsonOption, print_json, progress, up_to
+from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+
+
+def pretrain(
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            "--corpus", help="Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
+    minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
+    steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
+    family: Annotated[str, typer.Option(help="bert, roberta, distilbert, albert, electra or modernbert.")] = "bert",
+    preset: Annotated[str, typer.Option(help="Size: for bert tiny, mini, small, medium, base or large.")] = "small",
+    objective: Annotated[
+        str | None, typer.Option(help="masked (the default), masked+next, masked+order or replaced.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="A folder with a tokenizer. Default: one is trained on the corpus.")
+    ] = None,
+    vocabulary: Annotated[int, typer.Option(help="Tokens of a tokenizer that is trained here.")] = 30_000,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train a model from scratch on your own text; run it again to go on after a stop.
+
+    Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
+    """
+    from dataclasses import replace
+
+    from clearhead.data.corpus import Corpus
+    from clearhead.hub.atomic import staged
+    from clearhead.text import Tokenizer, train_tokenizer
+    from clearhead.training.overrides import override
+    from clearhead.training.recipes import pretrain as recipes
+
+    texts = Corpus(corpus)
+    plan = replace(recipes.Pretrain(), model=recipes.preset(family, preset))
+    plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
+    if tokenizer is not None:
+        words = Tokenizer.from_folder(tokenizer)
+    elif (out / "tokenizer.json").is_file():
+        words = Tokenizer.from_folder(out)
+    else:
+        with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
+            words = train_tokenizer(texts=texts.documents(up_to(advance)), vocabulary=vocabulary)
+        with staged(out) as stage:
+            words.save(stage)
+    with progress("tokenising", texts.size, of_bytes=True) as advance:
+        report = up_to(advance)
+        model, result = recipes.pretrain(texts, words, out, plan, device=pick_device(device), progress=report)
+    if json:
+        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
+    else:
+        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {model!r} in {out}")

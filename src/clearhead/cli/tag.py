@@ -1,0 +1,33 @@
+"""`clearhead tag`: entities and words with their labels."""
+
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import JsonOption, ModelOption, TextsArgument, TextsOption, given_texts, print_json, progress
+
+
+def tag(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    strategy: Annotated[str, typer.Option(help="How pieces become entities: first, simple, average or max.")] = "first",
+    words: Annotated[bool, typer.Option("--words", help="Show every word's label, not the entities.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Find the entities of texts of any length, or label every word.
+
+    Example: `clearhead tag "Ada Lovelace lived in London." --model ./my-model`
+    """
+    from clearhead.pipelines.model import load
+
+    wanted = given_texts(texts, file)
+    loaded = load(model)
+    with progress("tagging", len(wanted)) as advance:
+        results = loaded.tag(wanted, strategy=strategy, progress=advance)  # type: ignore[arg-type]
+    for text, found in zip(wanted, results, strict=True):
+        if json:
+            print_json({"text": text, **found.to_dict()})
+            continue
+        for one in found.words if words else found.entities:
+            typer.echo(f"{one.score:.3f}  {one.label:<10} {one.text}  ({one.start}–{one.end})")

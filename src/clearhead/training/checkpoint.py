@@ -1,0 +1,158 @@
+"""A run on disk: folders that appear complete or not at all, of safetensors and JSON only."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput
+from clearhead.hub.weights import read_json, read_tensors, write_tensors
+from clearhead.training.optimisers import load_optimisers, optimiser_tensors
+from clearhead.training.settings import Settings
+from clearhead.training.state import State
+
+TENSORS = "training.safetensors"
+NUMBERS = "state.json"
+_UNFINISHED = ".unfinished-"
+_FREE = {"every", "compile", "checkpointing"}  # these may change when a run goes on; every.evaluate may not
+
+
+def save(
+    folder: Path,
+    name: str,
+    state: State,
+    settings: Settings,
+    network: nn.Module,
+    optimisers: list[Optimizer],
+    on_save: Callable[[Path], None] | None,
+) -> Path:
+    """Write a checkpoint folder: first under another name, then renamed when all of it is on disk.
+
+    `on_save` may add files, such as the model for use; they are part of the whole.
+    """
+    target = folder / name
+    if target.exists():  # the same step of the same run: it holds the same
+        return target
+    stage = folder / f"{_UNFINISHED}{name}"
+    try:
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
+        tensors |= {f"optimiser.{key}": value for key, value in optimiser_tensors(optimisers, network).items()}
+        write_tensors(tensors, stage / TENSORS)
+        numbers = {"state": state.to_json(), "settings": settings.to_json()}
+        (stage / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+        if on_save is not None:
+            on_save(stage)
+        for path in (*stage.rglob("*"), stage):
+            _sync(path)
+        stage.rename(target)
+        _sync(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise BadInput(
+            f"cannot save to {target}: {error}; earlier checkpoints are whole: make room and start again to resume"
+        ) from error
+    return target
+
+
+def load(path: Path, settings: Settings, network: nn.Module, optimisers: list[Optimizer]) -> State:
+    """Read a checkpoint folder into the network and its optimisers; the settings must be those it was made with."""
+    numbers = read_json(path / NUMBERS)
+    if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
+        raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
+    _check_settings(path.parent, numbers["settings"], settings.to_json())
+    tensors = read_tensors(path / TENSORS)
+    load_network(network, _under("network.", tensors), path)
+    load_optimisers(optimisers, network, _under("optimiser.", tensors))
+    return State.from_json(numbers["state"])
+
+
+def load_weights(path: Path, network: nn.Module) -> None:
+    """Read only the network's tensors of a checkpoint folder."""
+    load_network(network, _under("network.", read_tensors(path / TENSORS)), path)
+
+
+def network_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Parameters and saved buffers, each once even where two names share it."""
+    saved = network.state_dict(keep_vars=True)
+    return {
+        **{name: weight.detach() for name, weight in network.named_parameters()},
+        **{name: buffer for name, buffer in network.named_buffers() if name in saved},
+    }
+
+
+def load_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Copy tensors into the network; names and shapes must be the network's."""
+    ours = network_tensors(network)
+    shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    different = [name for name in {**shapes, **theirs} if shapes.get(name) != theirs.get(name)]
+    if different:
+        name = different[0]
+        raise BadCheckpoint(
+            f"{path} is of another network: {name} has shape {theirs.get(name, 'none')} there, "
+            f"{shapes.get(name, 'none')} here; choose another run folder"
+        )
+    with torch.no_grad():
+        for name, tensor in ours.items():
+            tensor.copy_(tensors[name])
+
+
+def checkpoints(folder: Path, kind: str = "step") -> list[Path]:
+    """List the complete checkpoints of a run, oldest first; `kind` is "step" or "best"."""
+    return sorted(path for path in folder.glob(f"{kind}-{'[0-9]' * 8}*") if path.is_dir())
+
+
+def name_of(kind: str, step: int) -> str:
+    """Name a checkpoint so that names sort by step."""
+    return f"{kind}-{step:08d}"
+
+
+def step_of(path: Path) -> int:
+    """Read the step from a checkpoint's name."""
+    return int(path.name.rsplit("-", 1)[1])
+
+
+def clean(folder: Path) -> None:
+    """Remove what a killed run left unfinished."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint so that a half-removed one is never taken for a whole one."""
+    stage = path.with_name(f"{_UNFINISHED}removed-{path.name}")
+    path.rename(stage)
+    shutil.rmtree(stage, ignore_errors=True)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _check_settings(folder: Path, then: dict[str, object], now: dict[str, object]) -> None:
+    pairs = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
+    every_then, every_now = then.get("every"), now["every"]
+    if isinstance(every_then, dict) and isinstance(every_now, dict):
+        pairs["every.evaluate"] = (every_then.get("evaluate"), every_now["evaluate"])
+    for name, (old, new) in pairs.items():
+        if old != new:
+            raise BadConfig(
+                f"the run in {folder} was started with {name} = {old}, now it is {new}; "
+                "resume with the same value or choose another folder"
+            )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""The checkpoints of a run: where it resumes, what it goes back to, and which weights were the best."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from torch import nn
+from torch.optim import Optimizer
+
+from clearhead.errors import BadInput, ClearheadError
+from clearhead.training.checkpoint import checkpoints, clean, load, load_weights, name_of, remove, save, step_of
+from clearhead.training.distributed import Ranks
+from clearhead.training.settings import Settings
+from clearhead.training.state import State
+
+ROLLBACKS = 2  # before giving up
+
+OnSave = Callable[[Path], None]
+
+
+class Keeper:
+    """Saves and loads; the first rank writes, all read."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        network: nn.Module,
+        optimisers: list[Optimizer],
+        ranks: Ranks,
+        on_save: OnSave | None,
+    ) -> None:
+        self._folder, self._settings, self._network = folder, settings, network
+        self._optimisers, self._ranks, self._on_save = optimisers, ranks, on_save
+
+    def resume(self) -> State:
+        """Load the newest checkpoint, if there is one."""
+        if self._ranks.first:
+            clean(self._folder)
+        found = checkpoints(self._folder)
+        state = load(found[-1], self._settings, self._network, self._optimisers) if found else State()
+        if self._ranks.first:
+            for path in checkpoints(self._folder, "best"):
+                if step_of(path) > state.step:  # this evaluation comes again
+                    remove(path)
+        (step,) = self._ranks.from_first([state.step], next(self._network.parameters()).device)
+        if step != state.step:
+            raise BadInput(
+                f"{self._folder} holds step {state.step} for rank {self._ranks.rank} and step {step:.0f} for rank 0; "
+                "give a folder on a disk that all ranks share"
+            )
+        return state
+
+    def save(self, state: State, elapsed: float) -> None:
+        """Write a checkpoint and remove those no longer needed."""
+        if self._ranks.first:
+            name = name_of("step", state.step)
+            now = replace(state, elapsed=elapsed)
+            save(self._folder, name, now, self._settings, self._network, self._optimisers, self._on_save)
+            for path in checkpoints(self._folder)[: -self._settings.every.keep]:
+                remove(path)
+            # only now: a checkpoint before this one may have remembered another best
+            for path in checkpoints(self._folder, "best"):
+                if step_of(path) != state.best_step:
+                    remove(path)
+        self._ranks.wait()
+
+    def save_best(self, state: State) -> None:
+        """Write the weights of the best evaluation so far."""
+        if self._ranks.first:
+            name = name_of("best", state.step)
+            save(self._folder, name, state, self._settings, self._network, [], self._on_save)
+        self._ranks.wait()
+
+    def load_best(self, state: State) -> None:
+        """Put the weights of the best evaluation into the network."""
+        if state.best_step not in (None, state.step):
+            load_weights(self._folder / name_of("best", state.best_step or 0), self._network)
+
+    def roll_back(self, state: State) -> State:
+        """Go back to the last planned checkpoint before the bad steps, and on with the batches that come next.
+
+        One that Ctrl-C made is passed over, so that an interrupted run goes the way of an undisturbed one.
+        """
+        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
+        planned = [path for path in checkpoints(self._folder) if step_of(path) in steps]
+        if not planned or state.rollbacks == ROLLBACKS:
+            raise ClearheadError(
+                f"training diverged at step {state.step}: {state.bad} steps in a row had a loss or gradient that was "
+                f"not finite or far too large, {state.rollbacks} times gone back; lower learning_rate (it is "
+                f"{self._settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
+            )
+        self._ranks.wait()
+        older = load(planned[-1], self._settings, self._network, self._optimisers)
+        if self._ranks.first:
+            for path in checkpoints(self._folder):
+                if step_of(path) > older.step:
+                    remove(path)
+        self._ranks.wait()
+        return replace(
+            older,
+            index=state.index,
+            pieces=state.pieces,
+            rollbacks=state.rollbacks + 1,
+            elapsed=state.elapsed,
+            setup=state.setup,
+            pace=state.pace,
+            closing=state.closing,
+        )

@@ -1,0 +1,214 @@
+"""The training loop, for every model and objective, from the first step of pre-training to the last of fine-tuning."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+
+from clearhead.data.source import Source
+from clearhead.errors import BadConfig, BadInput
+from clearhead.training.budget import Budget
+from clearhead.training.distributed import Ranks, joined, local_device
+from clearhead.training.interrupt import interruptible
+from clearhead.training.keeper import Keeper, OnSave
+from clearhead.training.optimisers import make_optimisers, set_learning_rate
+from clearhead.training.passes import Passes, Share, checkpointed
+from clearhead.training.prefetch import Prefetch
+from clearhead.training.report import Report
+from clearhead.training.schedules import SCHEDULES
+from clearhead.training.settings import Settings
+from clearhead.training.spikes import is_bad
+from clearhead.training.state import State
+from clearhead.training.stopwatch import Stopwatch
+from clearhead.training.task import Task
+
+BAD_STEPS = 5  # skipped in a row before the run goes back to a checkpoint
+
+Evaluate = Callable[[], Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a run ended. With a metric, a run that is over leaves its best weights in the network, else its last."""
+
+    exit: Literal["finished", "stopped early", "interrupted"]
+    step: int
+    tokens: int
+    elapsed: float
+    best: float | None
+    best_step: int | None
+
+
+def train(
+    task: Task,
+    source: Source,
+    settings: Settings,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    evaluate: Evaluate | None = None,
+    report: Report | None = None,
+    on_save: OnSave | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Result:
+    """Train for as long as the settings say; a folder with checkpoints of this run is resumed.
+
+    `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
+    """
+    if settings.metric is not None and evaluate is None:
+        raise BadConfig(f"metric {settings.metric!r} needs an evaluation; pass evaluate=")
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; give a folder to train in")
+    place = local_device(device)
+    with (
+        joined(place) as ranks,
+        interruptible() as wish,
+        torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
+        checkpointed(task.network, settings.checkpointing),
+        Prefetch(source, pin=place.type == "cuda") as batches,
+        ExitStack() as at_the_end,
+    ):
+        network = task.network.to(place).train()
+        optimisers = make_optimisers(network, settings)
+        keeper = Keeper(folder, settings, network, optimisers, ranks, on_save)
+        state = keeper.resume()
+        passes = Passes(task, settings, place, ranks)
+        budget = Budget(settings, source)
+        watch = Stopwatch(clock, ranks, place, state)
+        writer = report or Report(folder)
+        writer.begin(settings, state.step, quiet=not ranks.first)
+        at_the_end.callback(writer.end)
+        stop = False
+
+        while not (stop or budget.done(state) or _out_of_patience(state, settings)):
+            watch.begin_step()
+            progress = budget.progress(state)
+            rate = settings.learning_rate * SCHEDULES[settings.schedule](progress, settings.warmup)
+            count = budget.micro_batches(state, progress)
+            shares = _load(batches, ranks, state.index, count)
+            tokens, *totals = _totals(task, shares, ranks, place)
+            outcome, state.pieces = passes.gradients(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
+            loss = sum(weight * _mean(outcome.sums[part]) for part, weight in task.weights.items())
+
+            if is_bad(state.norms, state.losses, outcome.norm, loss):
+                state.bad += 1
+            else:
+                state.bad = 0
+                set_learning_rate(optimisers, rate)
+                for optimiser in optimisers:
+                    optimiser.step()
+                for name, pair in outcome.sums.items():
+                    _add(state, name, *pair)
+            state.norms.add(outcome.norm)
+            state.losses.add(loss)
+            passes.forget()
+
+            state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
+            taken = watch.end_step(state)
+            _add(state, "tokens_per_second", tokens, taken)
+            writer.tick(state.step, loss, _mean((tokens, taken)), progress, state.elapsed)
+            stop = ranks.any(wish.stop, place)
+            if state.bad == BAD_STEPS:
+                state = keeper.roll_back(state)
+                writer.rewind(state.step)
+                continue
+
+            last = budget.done(state)
+            values: dict[str, float] = {}
+            if evaluate is not None and (last or state.step % settings.every.evaluate == 0):
+                values = _evaluate(evaluate, network, ranks)
+                if settings.metric is not None and _better(values, settings.metric, state, ranks, place):
+                    keeper.save_best(state)
+                last = last or _out_of_patience(state, settings)
+            if values or last or state.step % settings.every.log == 0:
+                writer.log(_row(state, task, rate, outcome.norm, source.epoch_of(state.index)) | values)
+                state.sums = {}
+            # weights that give bad steps are nothing to go back to
+            if stop or last or (state.step % settings.every.save == 0 and not state.bad):
+                keeper.save(state, watch.elapsed)
+                writer.draw()
+
+        early = _out_of_patience(state, settings)
+        finished = early or budget.done(state)
+        if finished and settings.metric is not None:
+            keeper.load_best(state)
+        return Result(
+            exit="stopped early" if early else "finished" if finished else "interrupted",
+            step=state.step,
+            tokens=state.tokens,
+            elapsed=state.elapsed,
+            best=state.best,
+            best_step=state.best_step,
+        )
+
+
+def _load(batches: Prefetch, ranks: Ranks, index: int, count: int) -> list[Share]:
+    """Take this rank's batches of a step, and start on those of the next, if it is as large."""
+    mine = ranks.share(range(index, index + count))
+    following = ranks.share(range(index + count, index + 2 * count))
+    loaded = batches.take([i for i, _ in mine], [i for i, _ in following])
+    return [(i, batch, counts) for (i, counts), batch in zip(mine, loaded, strict=True)]
+
+
+def _totals(task: Task, shares: list[Share], ranks: Ranks, device: torch.device) -> list[int]:
+    """Add up the tokens and the items of each part of the loss, over a whole step and all ranks."""
+    rows = [
+        [batch.tokens, *(found[part] for part in task.weights)]
+        for _, batch, counts in shares
+        if counts
+        for found in [task.counts(batch)]
+    ]
+    totals = torch.tensor(rows or [[0] * (1 + len(task.weights))], dtype=torch.int64).sum(0)
+    return ranks.sum(totals.to(device)).tolist() if ranks.world > 1 else totals.tolist()
+
+
+def _evaluate(evaluate: Evaluate, network: nn.Module, ranks: Ranks) -> dict[str, float]:
+    values: dict[str, float] = {}
+    if ranks.first:
+        network.eval()
+        with torch.no_grad():
+            values = {f"evaluation/{name}": float(value) for name, value in evaluate().items()}
+        network.train()
+    ranks.wait()
+    return values
+
+
+def _better(values: dict[str, float], metric: str, state: State, ranks: Ranks, device: torch.device) -> bool:
+    """Compare the metric with the best so far and note the result in the state."""
+    name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
+    if ranks.first and f"evaluation/{name}" not in values:
+        known = ", ".join(key.removeprefix("evaluation/") for key in values)
+        raise BadConfig(f"the evaluation gives no {name!r} for metric; it gives {known or 'nothing'}")
+    (value,) = ranks.from_first([values.get(f"evaluation/{name}", 0.0)], device)
+    better = state.best is None or sign * value > sign * state.best
+    state.stale = 0 if better else state.stale + 1
+    if better:
+        state.best, state.best_step = value, state.step
+    return better
+
+
+def _out_of_patience(state: State, settings: Settings) -> bool:
+    return settings.patience is not None and state.stale >= settings.patience
+
+
+def _row(state: State, task: Task, rate: float, norm: float, epoch: float) -> dict[str, float]:
+    """Give the means since the last row."""
+    means = {name: _mean((value, count)) for name, (value, count) in state.sums.items()}
+    parts = {part: weight for part, weight in task.weights.items() if part in means}
+    loss = {"loss": sum(weight * means[part] for part, weight in parts.items())} if parts else {}
+    place = {"step": state.step, "epoch": epoch, "tokens": state.tokens, "elapsed": state.elapsed}
+    return {**place, **loss, **means, "norm": norm, "learning_rate": rate}
+
+
+def _add(state: State, name: str, value: float, count: float) -> None:
+    before = state.sums.get(name, (0.0, 0.0))
+    state.sums[name] = [before[0] + value, before[1] + count]
+
+
+def _mean(pair: tuple[float, float]) -> float:
+    return pair[0] / pair[1] if pair[1] else 0.0

@@ -1,0 +1,92 @@
+"""AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
+
+import re
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+
+from clearhead.errors import BadInput, require
+from clearhead.training.settings import Settings
+
+EPS = 1e-8
+_BLOCK = re.compile(r"(?:^|\.)(?:blocks|groups)\.(\d+)\.")  # ALBERT's shared layers are its groups
+
+
+def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
+    """Build the optimisers; each group's "scale" is its share of the learning rate (layer-wise decay)."""
+    named = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+    require(bool(named), "the network has no parameter to train; unfreeze some", BadInput)
+    top = 1 + max((depth for name in named if (depth := block_of(name)) is not None), default=-1)
+    muon: dict[float, list[nn.Parameter]] = {}
+    adam: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for name, weight in named.items():
+        scale = settings.layer_decay ** (top - _depth(name, top))
+        if settings.optimiser == "muon" and weight.ndim == 2 and block_of(name) is not None:
+            muon.setdefault(scale, []).append(weight)
+        else:
+            adam.setdefault((scale, weight.ndim >= 2), []).append(weight)
+    found: list[Optimizer] = []
+    if muon:
+        matrices = [{"params": weights, "scale": scale} for scale, weights in muon.items()]
+        # updates of the size AdamW's have, so that one learning rate serves both (Liu et al. 2025)
+        found.append(
+            Muon(
+                matrices,
+                settings.learning_rate,
+                weight_decay=settings.weight_decay,
+                adjust_lr_fn="match_rms_adamw",
+            )
+        )
+    if adam:
+        groups = [
+            {"params": weights, "scale": scale, "weight_decay": settings.weight_decay if decays else 0.0}
+            for (scale, decays), weights in adam.items()
+        ]
+        found.append(AdamW(groups, settings.learning_rate, betas=settings.betas, eps=EPS, fused=True))
+    return found
+
+
+def set_learning_rate(optimisers: list[Optimizer], rate: float) -> None:
+    """Give every group its share of the rate."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = rate * group["scale"]
+
+
+def block_of(name: str) -> int | None:
+    """Give the number of the block a parameter is in; None outside the blocks."""
+    found = _BLOCK.search(name)
+    return int(found[1]) if found else None
+
+
+def _depth(name: str, top: int) -> int:
+    """Embeddings are -1, block i is i, what stands on the blocks is `top`."""
+    block = block_of(name)
+    if block is not None:
+        return block
+    return -1 if "embeddings" in name.split(".") else top
+
+
+def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, torch.Tensor]:
+    """Give what the optimisers remember of each parameter, as "parameter/what"."""
+    names: dict[torch.Tensor, str] = {weight: name for name, weight in network.named_parameters()}
+    return {
+        f"{names[weight]}/{what}": value
+        for optimiser in optimisers
+        for weight, memory in optimiser.state.items()
+        for what, value in memory.items()
+    }
+
+
+def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Put back what `optimiser_tensors` gave; torch decides on which device each number lies."""
+    names = {weight: name for name, weight in network.named_parameters()}
+    memories: dict[str, dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        name, what = key.rsplit("/", 1)
+        memories.setdefault(name, {})[what] = value
+    for optimiser in optimisers:
+        weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+        memory = {place: memories[names[weight]] for place, weight in enumerate(weights) if names[weight] in memories}
+        optimiser.load_state_dict({"state": memory, "param_groups": optimiser.state_dict()["param_groups"]})

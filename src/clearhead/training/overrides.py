@@ -1,0 +1,82 @@
+"""Changing a recipe by name: `--set train.learning_rate=3e-5`, or a TOML file of the same names."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from clearhead.errors import BadConfig, NotFound
+from clearhead.nn.config import typed
+
+Recipe = TypeVar("Recipe")
+
+
+def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return the recipe (nested frozen dataclasses) with the dotted names changed; an unknown one is an error."""
+    names = list(known_names(recipe))
+    for name in changes:
+        if name not in names:
+            near = get_close_matches(name, names, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+            raise BadConfig(f"unknown key {name}; {hint}")
+    return _changed(recipe, changes, "")
+
+
+def parse_settings(written: Iterable[str]) -> dict[str, Any]:
+    """Read `key=value` as the command line gives it; a value that is no JSON is a plain string."""
+    changes: dict[str, Any] = {}
+    for item in written:
+        name, separator, value = item.partition("=")
+        if not separator or not name:
+            raise BadConfig(f"--set {item!r} is not key=value, such as train.learning_rate=3e-5")
+        try:
+            changes[name] = json.loads(value)
+        except ValueError:
+            changes[name] = {"none": None}.get(value.lower(), value)
+    return changes
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Read a TOML file of changes; its tables become dotted names."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"there is no recipe {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} is not valid TOML: {error}") from None
+    return dict(_flat(content))
+
+
+def known_names(recipe: Any, prefix: str = "") -> Iterator[str]:
+    """List every name that can be changed."""
+    for spec in fields(recipe):
+        value = getattr(recipe, spec.name)
+        if is_dataclass(value):
+            yield from known_names(value, f"{prefix}{spec.name}.")
+        else:
+            yield prefix + spec.name
+
+
+def _changed(recipe: Any, changes: Mapping[str, Any], prefix: str) -> Any:
+    """Change the fields of one dataclass all at once: some are valid only together."""
+    hints = get_type_hints(type(recipe))
+    new = {}
+    for spec in fields(recipe):
+        name = prefix + spec.name
+        inside = {key: value for key, value in changes.items() if key.startswith(f"{name}.")}
+        if inside:
+            new[spec.name] = _changed(getattr(recipe, spec.name), inside, f"{name}.")
+        elif name in changes:
+            new[spec.name] = typed(changes[name], hints[spec.name], name)
+    return replace(recipe, **new)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

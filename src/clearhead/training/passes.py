@@ -1,0 +1,189 @@
+"""Forward and back through the micro-batches of one step, so that their gradients add up to the large batch's."""
+
+# P parts of the loss
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
+
+from clearhead.data.batch import Batch
+from clearhead.data.source import rng
+from clearhead.errors import BadConfig, ClearheadError
+from clearhead.objectives.loss import Count
+from clearhead.training.distributed import Ranks, apart
+from clearhead.training.settings import Settings
+from clearhead.training.split import split
+from clearhead.training.task import Task
+
+Sums = dict[str, tuple[Tensor, Count]]
+Run = Callable[[Batch, Tensor], tuple[Tensor, Sums]]
+Share = tuple[int, Batch, bool]  # number of the batch, the batch, whether it counts (see Ranks.share)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step's passes gave, over all ranks; the gradients are in the parameters, clipped."""
+
+    sums: dict[str, tuple[float, float]]
+    norm: float  # before clipping
+
+
+class Passes:
+    """A task made ready to run: in its precision, perhaps compiled, perhaps one of several ranks."""
+
+    def __init__(self, task: Task, settings: Settings, device: torch.device, ranks: Ranks) -> None:
+        if settings.compile and device.type != "cuda":
+            raise BadConfig(f"compile is for GPUs, the device is {device}; set compile=False")
+        self._task, self._settings, self._device, self._ranks = task, settings, device, ranks
+        self._module = ranks.wrap(_Held(task.network, _runner(_Weighed(task), settings, device)))
+        self._limit = _longest(task.network) if settings.compile else None
+        self._trained = [weight for weight in task.network.parameters() if weight.requires_grad]
+        self.forget()  # what the caller, or a run that broke off, left behind
+
+    def gradients(self, shares: Sequence[Share], totals: Mapping[str, int], pieces: int) -> tuple[Outcome, int]:
+        """Fill the gradients of one step; give the outcome and into how many pieces micro-batches had to be cut."""
+        while True:
+            try:
+                return self._attempt(shares, totals, pieces), pieces
+            except torch.OutOfMemoryError as error:
+                longest = max(batch.layout.batch for _, batch, _ in shares)
+                if self._ranks.world > 1 or pieces >= longest:
+                    raise ClearheadError(
+                        f"out of memory with {longest} sequences in {pieces} pieces on {self._ranks.world} ranks; "
+                        "make batches of fewer tokens and accumulate more of them, or set checkpointing"
+                    ) from error
+            # outside of the handler, which holds on to the tensors of the failed pass. What it added to the gradients
+            # is unknown, so that the step begins anew.
+            self.forget()
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()
+            pieces *= 2
+
+    def forget(self) -> None:
+        """Drop the gradients."""
+        self._task.network.zero_grad(set_to_none=True)
+
+    def _attempt(self, shares: Sequence[Share], totals: Mapping[str, int], pieces: int) -> Outcome:
+        weights = [self._task.weights[part] / max(1, totals[part]) for part in self._task.weights]
+        # gradients are averaged over ranks, sums are wanted
+        scales = (self._ranks.world * torch.tensor(weights)).to(self._device, non_blocking=True)
+        parts = [
+            (index, place, piece, counts)
+            for index, batch, counts in shares
+            for place, piece in enumerate(split(batch, pieces))
+        ]
+        gathered: dict[str, list[tuple[Tensor, Count]]] = {}
+        for number, (index, place, piece, counts) in enumerate(parts):
+            # a batch has the same dropout whichever rank, session or micro-batch of a step it falls to
+            torch.manual_seed(int(rng(self._settings.seed, index, place).integers(2**63)))
+            with apart(self._module, last=number == len(parts) - 1):
+                ready = steady(piece, self._limit).to(self._device)
+                loss, sums = self._module(ready, scales if counts else torch.zeros_like(scales))
+                loss.backward()
+            for name, (value, count) in sums.items():
+                gathered.setdefault(name, []).append((value * counts, count * counts))
+        norm = nn.utils.clip_grad_norm_(self._trained, self._settings.clip)
+        # one transfer for all numbers of a step, because each waits for the device
+        columns = [column for pairs in gathered.values() for column in zip(*pairs, strict=True)]
+        added = torch.stack([torch.as_tensor(sum(column), device=self._device).double() for column in columns])
+        *numbers, size = torch.cat([self._ranks.sum(added), norm.double().reshape(1)]).tolist()
+        return Outcome(dict(zip(gathered, zip(numbers[::2], numbers[1::2], strict=True), strict=True)), size)
+
+
+def steady(batch: Batch, limit: int | None) -> Batch:
+    """Let all batches have the same longest length, as far as compiled code is told: another would be compiled anew."""
+    if limit is None or batch.layout.max_length > limit:
+        return batch
+    return replace(batch, layout=replace(batch.layout, max_length=limit))
+
+
+def _longest(network: nn.Module) -> int | None:
+    lengths = (getattr(part, "max_length", None) for part in network.modules())
+    return min((length for length in lengths if isinstance(length, int)), default=None)
+
+
+class _Weighed(nn.Module):
+    """A task as one function: a batch and the scale of each part -> the loss to go back from, sums to report."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.network = task.network
+        self.losses = task.losses
+        self.parts = tuple(task.weights)
+
+    def forward(self, batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
+        """Scales are (P,)."""
+        losses = self.losses(batch)
+        total = torch.stack([losses[part].total.float() for part in self.parts])
+        sums: Sums = {}
+        for part in self.parts:
+            sums[part] = (losses[part].total.detach(), losses[part].count)
+            sums |= {f"{part}/{name}": (value.detach(), n) for name, (value, n) in losses[part].metrics.items()}
+        return total @ scales, sums
+
+
+class _Held(nn.Module):
+    """A compiled function together with the parameters it uses, which is what DistributedDataParallel asks for."""
+
+    def __init__(self, network: nn.Module, run: Run) -> None:
+        super().__init__()
+        self.network = network
+        self.run = run
+
+    def forward(self, batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
+        """Run."""
+        return self.run(batch, scales)
+
+
+def _runner(module: _Weighed, settings: Settings, device: torch.device) -> Run:
+    def full(batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
+        return module(batch, scales)
+
+    def automatic(batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
+        with torch.autocast(device.type, torch.bfloat16):
+            return module(batch, scales)
+
+    if settings.precision == "fp32":
+        return torch.compile(full) if settings.compile else full
+    return torch.compile(in_half(module)) if settings.compile else automatic
+
+
+def in_half(module: nn.Module) -> Run:
+    """Run a module on bfloat16 copies of its parameters; gradients arrive at the originals, in fp32.
+
+    Made to be compiled: then nothing between the blocks is fp32, which with autocast it is.
+    """
+    first: dict[nn.Parameter, str] = {}
+    places = [
+        (name, first.setdefault(weight, name))
+        for prefix, part in module.named_modules()
+        for name, weight in part.named_parameters(prefix, recurse=False)
+    ]
+
+    def run(batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
+        halves = {name: weight.bfloat16() for name, weight in module.named_parameters()}
+        copies = {name: halves[original] for name, original in places}
+        # ties are ours to keep: where heads share a module, torch would put a copy back in place of the original
+        return functional_call(module, copies, (batch, scales), tie_weights=False)
+
+    return run
+
+
+@contextmanager
+def checkpointed(network: nn.Module, wanted: bool) -> Iterator[None]:
+    """Keep only what goes into each block of the network and compute the inside again on the way back."""
+    stacks = [module for name, module in network.named_modules() if name.split(".")[-1] == "blocks"]
+    blocks = {block for stack in stacks for block in stack.children()} if wanted else set()
+    for block in blocks:
+        block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.__dict__["forward"]

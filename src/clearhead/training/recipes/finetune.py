@@ -1,0 +1,150 @@
+"""Fine-tuning: a pre-trained model, a task's data, and a model for that task at the end."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clearhead.data.finetuning import FineTuning
+from clearhead.data.look import Look, look
+from clearhead.errors import BadInput, require
+from clearhead.evaluation.tasks import Figures
+from clearhead.hub.remote import find
+from clearhead.nn.attend import Attend
+from clearhead.nn.lora import LoRA, add_lora, remove_lora
+from clearhead.pipelines.model import Model, load
+from clearhead.text import Tokenizer
+from clearhead.training.loop import Result, train
+from clearhead.training.recipes.kinds import KINDS, Columns, Kind, Options, evaluate
+from clearhead.training.settings import Every, Settings
+
+RUN = "run"  # the folder of checkpoints and curves, inside the model's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetune:
+    """What can be set of a fine-tuning run; the defaults are BERT's, with three epochs."""
+
+    length: int = 256  # longest input in tokens; answers and tags use windows of it
+    items: int = 32  # examples of a batch
+    lora: int | None = None  # rank of LoRA adapters; None trains everything
+    objective: Options = field(default_factory=Options)
+    train: Settings = field(
+        default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=10**9, evaluate=10**9))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A fine-tuned model, how its run ended, and its figures on the development data."""
+
+    model: Model
+    result: Result
+    figures: Figures
+
+
+def finetune(
+    kind: str,
+    source: str | Path,
+    data: Path | str,
+    out: Path,
+    *,
+    dev: Path | str | None = None,
+    recipe: Finetune | None = None,
+    columns: Columns | None = None,
+    device: str = "cpu",
+) -> Outcome:
+    """Fine-tune the model `source` on `data` and save it in `out`; a run that was stopped there goes on."""
+    recipe, task = recipe or Finetune(), find_kind(kind)
+    training = task.read(data, columns or {})
+    held_out = task.read(dev, columns or {}) if dev is not None else []
+    labels = task.labels(training)
+    torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
+    model = task.prepare(load(source), labels)
+    without_attention_dropout(model)
+    length = min(recipe.length, model.encoder.max_length)
+    encoded = task.encode(training, model.tokenizer, labels, length)
+    if recipe.lora is not None:
+        _adapt(model, recipe.lora)
+    result = train(
+        task.task(model, encoded, recipe.objective),
+        FineTuning(encoded, seed=recipe.train.seed, items=recipe.items),
+        recipe.train,
+        out / RUN,
+        device=device,
+        evaluate=(lambda: evaluate(kind, model, held_out)) if held_out else None,
+    )
+    model.network.eval()
+    _merge(model)
+    figures = evaluate(kind, model, held_out) if held_out else {}
+    if result.exit != "interrupted":
+        model.save(out)
+    return Outcome(model=model, result=result, figures=figures)
+
+
+def first_look(
+    kind: str,
+    source: str | Path,
+    data: Path | str,
+    *,
+    dev: Path | str | None = None,
+    recipe: Finetune | None = None,
+    columns: Columns | None = None,
+) -> Look:
+    """Look at the data as a run would see it, before anything is spent."""
+    task, plan = find_kind(kind), recipe or Finetune()
+    sets = {"train": data} | ({} if dev is None else {"dev": dev})
+    examples: dict[str, Sequence[Any]] = {name: task.read(path, columns or {}) for name, path in sets.items()}
+    return look(examples, Tokenizer.from_folder(find(source)), length=plan.length)
+
+
+def over_seeds(run: Callable[[int], Figures], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
+    """Repeat a run with several seeds: mean and standard deviation of every figure."""
+    require(len(seeds) > 0, "no seeds given; name at least one", BadInput)
+    rows = [run(seed) for seed in seeds]
+    return {
+        name: (
+            statistics.fmean(row[name] for row in rows),
+            statistics.stdev([row[name] for row in rows]) if len(rows) > 1 else math.nan,
+        )
+        for name in rows[0]
+    }
+
+
+def with_seed(recipe: Finetune, seed: int) -> Finetune:
+    """The same recipe under another seed."""
+    return replace(recipe, train=replace(recipe.train, seed=seed))
+
+
+def find_kind(name: str) -> Kind:
+    """Look a task up by its name."""
+    if name not in KINDS:
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def without_attention_dropout(model: Model) -> None:
+    """Train without dropout of attention weights, which the fast kernel for packed texts does not know.
+
+    Dropout of hidden states, the other half of the pair, stays as the checkpoint says.
+    """
+    for module in model.network.modules():
+        if isinstance(module, Attend):
+            module.dropout = 0.0
+
+
+def _adapt(model: Model, rank: int) -> None:
+    add_lora(model.encoder, ["qkv", "output", "up", "down"], rank)
+    model.network.heads.requires_grad_(True)
+
+
+def _merge(model: Model) -> None:
+    """Make the adapters part of the weights, so that the folder is an ordinary one."""
+    for module in model.network.modules():
+        if isinstance(module, LoRA):
+            module.merge()
+    remove_lora(model.network)

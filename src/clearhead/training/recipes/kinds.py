@@ -1,0 +1,183 @@
+"""The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clearhead.data.answers import encode_answers
+from clearhead.data.collate import encode_choices, encode_pairs, encode_texts
+from clearhead.data.conll import read_conll
+from clearhead.data.encoded import Encoded
+from clearhead.data.labels import Labels
+from clearhead.data.readers import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
+from clearhead.data.squad import read_squad
+from clearhead.data.tags import encode_tags
+from clearhead.evaluation.tasks import EVALUATIONS, Figures
+from clearhead.nn.heads import SentenceVector
+from clearhead.pipelines.model import Model
+from clearhead.text import Tokenizer
+from clearhead.training.task import Task
+from clearhead.training.tasks import (
+    Choose,
+    Classify,
+    Contrast,
+    CosineRegression,
+    FindSpans,
+    MultiLabel,
+    Regress,
+    TagTokens,
+)
+
+Columns = Mapping[str, Any]  # role → name of the column, by the names of the readers' arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What an objective may be told; each kind takes what it knows."""
+
+    class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of task. `head` is None where the encoder itself is trained; `metric` is the figure that counts."""
+
+    read: Callable[[Path | str, Columns], list[Any]]
+    labels: Callable[[Sequence[Any]], Labels | None]
+    encode: Callable[[Sequence[Any], Tokenizer, Labels | None, int], Encoded]
+    task: Callable[[Model, Encoded, Options], Task]
+    head: str | None
+    outputs: Callable[[Labels | None], int]
+    metric: str
+    problem: str | None = None
+
+    def prepare(self, model: Model, labels: Labels | None) -> Model:
+        """Put the head of this kind on the model's encoder."""
+        if self.head is None:
+            return model
+        names = None if labels is None else labels.names
+        return model.with_head(self.head, self.outputs(labels), labels=names, problem=self.problem)
+
+
+def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Figures:
+    """Measure a model on the examples of a kind."""
+    return EVALUATIONS[name](model, examples)
+
+
+def _balanced(counts: np.ndarray[Any, Any]) -> Tensor:
+    """Weights in inverse proportion to the counts, 1 on average over the examples."""
+    return torch.from_numpy(counts.sum() / (len(counts) * np.maximum(counts, 1))).float()
+
+
+def _class_weights(encoded: Encoded, target: str, labels: int) -> Tensor:
+    values = encoded.targets[target]
+    return _balanced(np.bincount(values[values >= 0], minlength=labels))
+
+
+def _classify(model: Model, encoded: Encoded, options: Options) -> Task:
+    weights = _class_weights(encoded, "classes", len(model.labels or ())) if options.class_weights else None
+    return Classify(model.network, class_weights=weights, label_smoothing=options.label_smoothing)
+
+
+def _tag(model: Model, encoded: Encoded, options: Options) -> Task:
+    weights = _class_weights(encoded, "tags", len(model.labels or ())) if options.class_weights else None
+    return TagTokens(model.network, class_weights=weights, label_smoothing=options.label_smoothing)
+
+
+def _similar(model: Model, encoded: Encoded, _: Options) -> Task:
+    vector = model.checkpoint.sentence or SentenceVector("mean")
+    if "similarity" not in encoded.targets:
+        return Contrast(model.network, vector)
+    return CosineRegression(model.network, vector)
+
+
+def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
+    """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
+    examples = read_pairs(source, **columns)
+    largest = max((example.score or 0.0 for example in examples), default=0.0)
+    scale = 5.0 if largest > 1 else 1.0
+    return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
+
+
+def _read_tags(source: Path | str, columns: Columns) -> list[Any]:
+    if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
+        return list(read_words(source, **columns))
+    return list(read_conll(source, iob2=True))
+
+
+KINDS: dict[str, Kind] = {
+    "classify": Kind(
+        read=lambda source, columns: list(read_texts(source, **columns)),
+        labels=lambda examples: Labels.of(example.label for example in examples),
+        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        task=_classify,
+        head="classes",
+        outputs=lambda labels: len(labels or ()),
+        metric="accuracy",
+        problem="single_label_classification",
+    ),
+    "label": Kind(
+        read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
+        labels=lambda examples: Labels.of(label for example in examples for label in example.label),
+        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        task=lambda model, *_: MultiLabel(model.network),
+        head="classes",
+        outputs=lambda labels: len(labels or ()),
+        metric="f1",
+        problem="multi_label_classification",
+    ),
+    "regress": Kind(
+        read=lambda source, columns: list(read_texts(source, parse=a_score, **columns)),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_texts(examples, tokenizer, length=length),
+        task=lambda model, *_: Regress(model.network),
+        head="classes",
+        outputs=lambda _: 1,
+        metric="spearman",
+        problem="regression",
+    ),
+    "tag": Kind(
+        read=_read_tags,
+        labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
+        encode=lambda examples, tokenizer, labels, length: (
+            encode_tags(examples, tokenizer, labels, length=length).encoded
+        ),
+        task=_tag,
+        head="tags",
+        outputs=lambda labels: len(labels or ()),
+        metric="f1",
+    ),
+    "answer": Kind(
+        read=lambda source, _: list(read_squad(source)),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length).encoded,
+        task=lambda model, *_: FindSpans(model.network),
+        head="span",
+        outputs=lambda _: 2,
+        metric="f1",
+    ),
+    "choose": Kind(
+        read=lambda source, columns: list(read_choices(source, **columns)),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_choices(examples, tokenizer, length=length),
+        task=lambda model, *_: Choose(model.network),
+        head="choice",
+        outputs=lambda _: 1,
+        metric="accuracy",
+    ),
+    "similar": Kind(
+        read=_read_similar,
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_pairs(examples, tokenizer, length=length),
+        task=_similar,
+        head=None,
+        outputs=lambda _: 0,
+        metric="spearman",
+    ),
+}

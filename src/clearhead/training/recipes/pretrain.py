@@ -1,0 +1,165 @@
+"""Pre-training: raw text to a model that fills masks (and judges pairs, or finds replaced tokens)."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.masking import Masked, Masking, Vocabulary
+from clearhead.data.pairs import SentencePairs
+from clearhead.data.pretraining import PackedText
+from clearhead.data.shards import Shards
+from clearhead.data.source import Source
+from clearhead.data.tokenising import tokenise
+from clearhead.errors import BadConfig, require
+from clearhead.evaluation.perplexity import perplexity
+from clearhead.models import FAMILIES
+from clearhead.models.bert import PRESETS
+from clearhead.models.electra import ElectraConfig
+from clearhead.pipelines.model import Model
+from clearhead.text import Tokenizer
+from clearhead.training.loop import Result, train
+from clearhead.training.settings import Every, Settings
+from clearhead.training.task import Task
+from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedTokens
+
+Objective = Literal["masked", "masked+next", "masked+order", "replaced"]
+RUN, CORPUS = "run", "corpus"
+_HELD_OUT_BATCHES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrain:
+    """What can be set of a pre-training run.
+
+    The defaults leave the plateau near a loss of 7, where only the frequency of words has been learnt: many short
+    sequences, a high learning rate reached slowly, and no dropout, since no text is seen often.
+    """
+
+    model: Any = field(default_factory=lambda: without_dropout(PRESETS["small"]))
+    objective: Objective = "masked"
+    masking: Masking = field(default_factory=lambda: Masking(multiple=64))
+    length: int = 128  # tokens of a sequence, special ones included
+    tokens: int = 16_384  # of a micro-batch
+    train: Settings = field(
+        default_factory=lambda: Settings(
+            minutes=60.0,
+            accumulate=2,
+            learning_rate=1e-3,
+            warmup=0.1,
+            schedule="trapezoidal",
+            betas=(0.9, 0.98),
+            every=Every(save=1000, evaluate=1000),
+        )
+    )
+
+
+def pretrain(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    out: Path,
+    recipe: Pretrain,
+    *,
+    device: str = "cpu",
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Model, Result]:
+    """Train a model from scratch and save it in `out`; a run that was stopped there goes on.
+
+    `progress` is told how many bytes of the corpus are tokenised.
+    """
+    shards = tokenise(corpus, tokenizer, out / CORPUS, progress=progress)
+    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
+    task, model = build(recipe, tokenizer)
+    result = train(
+        task, source, recipe.train, out / RUN, device=device, evaluate=lambda: held_out_figures(task, held_out, device)
+    )
+    if result.exit != "interrupted":
+        model.network.eval()
+        model.save(out)
+    return model, result
+
+
+def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
+    """Make the masked batches of a recipe."""
+    sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
+    plain: Source
+    if recipe.objective in ("masked", "replaced"):
+        plain = PackedText(shards, tokenizer, split=split, **sizes)
+    else:
+        kind: Literal["next", "order"] = "next" if recipe.objective == "masked+next" else "order"
+        plain = SentencePairs(shards, tokenizer, kind=kind, split=split, **sizes)
+    return Masked(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
+
+
+def build(recipe: Pretrain, tokenizer: Tokenizer) -> tuple[Task, Model]:
+    """Make the networks of a recipe with fresh weights, and the model that is saved in the end."""
+    torch.manual_seed(recipe.train.seed)
+    # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
+    config = replace(recipe.model, vocab_size=-(-tokenizer.vocabulary // 64) * 64, pad_token_id=tokenizer.pad_id)
+    require(
+        recipe.length <= config.max_position_embeddings,
+        f"sequences of {recipe.length} tokens do not fit {config.max_position_embeddings} positions",
+    )
+    heads = {
+        "masked": {"masked_lm": config.vocab_size},
+        "masked+next": {"masked_lm": config.vocab_size, "next_sentence": 2},
+        "masked+order": {"masked_lm": config.vocab_size, "sentence_order": 2},
+        "replaced": {"replaced": 1},
+    }[recipe.objective]
+    if recipe.objective == "replaced":
+        if not isinstance(config, ElectraConfig):
+            raise BadConfig("objective 'replaced' trains ELECTRA; choose a model of that family")
+        model = Model.create(config, tokenizer, heads=heads)
+        small = Model.create(generator_config(config), tokenizer, heads={"masked_lm": config.vocab_size})
+        return ReplacedTokens(small.network, model.network), model
+    model = Model.create(config, tokenizer, heads=heads)
+    if recipe.objective == "masked":
+        return MaskedLM(model.network), model
+    return MaskedLMWithPairs(
+        model.network, "next_sentence" if recipe.objective == "masked+next" else "sentence_order"
+    ), model
+
+
+def generator_config(config: ElectraConfig) -> ElectraConfig:
+    """ELECTRA's generator: as deep as the discriminator and a quarter as wide (Clark et al. 2020, table 6)."""
+    heads = max(1, config.num_attention_heads // 4)
+    width = max(config.hidden_size // 4 // heads, 1) * heads
+    return replace(
+        config,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=max(config.intermediate_size // 4, 1),
+    )
+
+
+def held_out_figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
+    """Mean of each part of the loss on text that is never trained on, and the perplexity of the masked words."""
+    sums: dict[str, list[tuple[float, int]]] = {}
+    for index in range(min(_HELD_OUT_BATCHES, max(held_out.batches_in(1), 1))):
+        for part, loss in task.losses(held_out.batch(index).to(device)).items():
+            sums.setdefault(part, []).append((float(loss.total), int(loss.count)))
+    means = {part: sum(total for total, _ in rows) / sum(n for _, n in rows) for part, rows in sums.items()}
+    losses, counts = zip(*sums["masked_lm"], strict=True)
+    return {**means, "perplexity": perplexity(losses, counts)}
+
+
+def preset(family: str, name: str) -> Any:
+    """Look up the configuration of a family and a size, without dropout."""
+    if family not in FAMILIES:
+        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(FAMILIES)}")
+    from importlib import import_module
+
+    module = FAMILIES[family].config.__module__
+    presets: dict[str, Any] = import_module(module).PRESETS
+    if name not in presets:
+        raise BadConfig(f"{family} has no preset {name!r}; choose one of {', '.join(presets)}")
+    return without_dropout(presets[name])
+
+
+def without_dropout(config: Any) -> Any:
+    """The same configuration with all dropout rates at 0; a classifier keeps the one that stands for its own."""
+    rates = [name for name, value in asdict(config).items() if "dropout" in name and isinstance(value, float)]
+    return replace(config, **dict.fromkeys(rates, 0.0))

@@ -1,0 +1,118 @@
+"""What a run tells: metrics.jsonl and pictures in its folder, progress on a terminal, TensorBoard if asked."""
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from clearhead.errors import NotFound
+from clearhead.training.page import curve, page
+from clearhead.training.settings import Settings
+
+METRICS = "metrics.jsonl"
+
+
+class Report:
+    """Writes into the run's folder; on a terminal it also shows progress, on stderr."""
+
+    def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
+        self._folder = folder
+        self._board: Any = _board(folder) if tensorboard else None
+        self._settings: dict[str, Any] = {}
+        self._bar: Progress | None = None
+        self._line = TaskID(0)
+        self._quiet = False
+
+    def begin(self, settings: Settings, step: int, *, quiet: bool) -> None:
+        """Start or resume at a step; `quiet` (all ranks but the first) writes and shows nothing."""
+        self._quiet = quiet
+        if quiet:
+            return
+        self._settings = settings.to_json()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.rewind(step)
+        if sys.stderr.isatty():
+            columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._line = self._bar.add_task("", total=1.0)
+            self._bar.start()
+
+    def rewind(self, step: int) -> None:
+        """Drop the rows after a step, which will come again, and a row that was cut short."""
+        if self._quiet:
+            return
+        rows = [row for row in read_rows(self._folder) if row["step"] <= step]
+        stage = self._folder / f".{METRICS}"
+        stage.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        stage.replace(self._folder / METRICS)
+
+    def tick(self, step: int, loss: float, rate: float, progress: float, elapsed: float) -> None:
+        """Show one step on the terminal."""
+        if self._bar is not None:
+            left = elapsed * (1 - progress) / progress if progress else math.nan
+            text = f"step {step}  loss {loss:.4f}  {rate:,.0f} tokens/s  {progress:.0%}  {_clock(left)} left"
+            self._bar.update(self._line, completed=progress, description=text)
+
+    def log(self, row: dict[str, float]) -> None:
+        """Append a row of numbers."""
+        if self._quiet:
+            return
+        finite = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(finite) + "\n")
+        if self._board is not None:
+            for name in row.keys() - {"step"}:
+                self._board.add_scalar(name, row[name], int(row["step"]))
+
+    def draw(self) -> None:
+        """Write curve.svg and report.html from the rows so far."""
+        if self._quiet:
+            return
+        rows = read_rows(self._folder)
+        picture = curve(rows)
+        for name, text in (("curve.svg", picture), ("report.html", page(self._settings, rows, picture))):
+            stage = self._folder / f".{name}"
+            stage.write_text(text, encoding="utf-8")
+            stage.replace(self._folder / name)
+
+    def end(self) -> None:
+        """Take the progress off the terminal and close what is open."""
+        if self._bar is not None:
+            self._bar.stop()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Read metrics.jsonl; a row that was being written when the run was killed is left out."""
+    path = folder / METRICS
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "step" in row:
+            rows.append(row)
+    return rows
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise NotFound("TensorBoard is not installed; run: pip install tensorboard") from None
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _clock(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"

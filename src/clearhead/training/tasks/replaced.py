@@ -1,0 +1,70 @@
+"""Pre-training as ELECTRA does it: generator and discriminator together."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadConfig, require
+from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.heads import MaskedLMHead
+from clearhead.nn.network import Network
+from clearhead.objectives.loss import Loss
+from clearhead.objectives.masked import masked_lm
+from clearhead.objectives.replaced import WEIGHTS, corrupt, replaced_tokens, sample_tokens
+from clearhead.training.tasks.run import answer, encode, fill, need_heads
+
+
+class ReplacedTokens:
+    """Fill masks, then find what was filled wrongly. Targets: where, labels. The two share their embeddings.
+
+    Without `rng`, tokens are drawn from torch's own generator, which also draws dropout.
+    """
+
+    def __init__(self, generator: Network, discriminator: Network, *, rng: torch.Generator | None = None) -> None:
+        need_heads(generator, "masked_lm", who="the generator")
+        need_heads(discriminator, "replaced", who="the discriminator")
+        share_embeddings(generator, discriminator)
+        self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
+        self.weights: Mapping[str, float] = WEIGHTS
+        self.generator, self.discriminator, self.rng = generator, discriminator, rng
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the masked tokens, and all tokens."""
+        return {"masked_lm": batch.targets["labels"].shape[0], "replaced": batch.tokens}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the generator on the masked text and the discriminator on what it made of it."""
+        logits = fill(self.generator, encode(self.generator, batch), batch)
+        corrupted = corrupt(batch, sample_tokens(logits, self.rng))
+        found = answer(self.discriminator, "replaced", corrupted)
+        return {
+            "masked_lm": masked_lm(logits, batch.targets["labels"]),
+            "replaced": replaced_tokens(found, corrupted.targets["replaced"]),
+        }
+
+
+def share_embeddings(generator: Network, discriminator: Network) -> None:
+    """Give the generator the discriminator's embeddings (section 3.2), each projected to its own width if need be."""
+    theirs, ours = _tables(discriminator), _tables(generator)
+    shapes = [{name: tuple(p.shape) for name, p in tables.named_parameters()} for tables in (ours, theirs)]
+    require(
+        shapes[0] == shapes[1],
+        f"generator and discriminator share their embeddings, but have {shapes[0]} and {shapes[1]}; "
+        "give both the same vocabulary, positions and embedding width",
+        BadConfig,
+    )
+    if isinstance(generator.encoder.embeddings, FactorisedEmbeddings):
+        generator.encoder.embeddings.inner = theirs
+    else:
+        generator.encoder.embeddings = theirs
+    for head in generator.heads.values():
+        if isinstance(head, MaskedLMHead):
+            head.weight = theirs.token.weight
+
+
+def _tables(network: Network) -> Any:
+    embeddings = network.encoder.embeddings
+    return embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings

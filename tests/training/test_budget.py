@@ -1,0 +1,94 @@
+"""A run takes the steps, epochs or minutes it was given."""
+
+import pytest
+
+from clearhead.training.budget import Budget
+from clearhead.training.settings import Every
+from clearhead.training.state import State
+from training.toy import ToySource, ToyTask, rows, run, settings
+
+RARELY = {"accumulate": 1, "every": Every(log=2, save=40, evaluate=30)}
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_steps_and_epochs():
+    steps = Budget(settings(steps=10), ToySource())
+    assert [steps.progress(State(step=step)) for step in (0, 5, 9)] == [0.05, 0.55, 0.95]
+    assert not steps.done(State(step=9))
+    assert steps.done(State(step=10))
+    epochs = Budget(settings(steps=None, epochs=2.5), ToySource(batches=10))
+    assert epochs.progress(State(index=12)) == 0.5
+    assert not epochs.done(State(index=24))
+    assert epochs.done(State(index=25))
+
+
+def test_epochs_end_with_a_smaller_step(tmp_path):
+    task = ToyTask()
+    result = run(tmp_path, task, ToySource(batches=10), steps=None, epochs=1)
+    assert (result.step, task.passes) == (4, 10)  # 3 + 3 + 3 + 1
+    assert rows(tmp_path)[-1]["epoch"] == 1.0
+
+
+def test_batch_size_ramp(tmp_path):
+    task = ToyTask()
+    run(tmp_path, task, steps=10, accumulate=4, ramp=0.5)
+    assert task.passes == 1 + 2 + 2 + 3 + 4 + 5 * 4
+
+
+def test_minutes_end_on_time_and_the_rate_goes_down_to_nearly_nothing(tmp_path):
+    clock = Clock()
+
+    def take_time(passes, _batch):
+        clock.now += 20.0 if passes == 1 else 1.0  # the first one compiles
+
+    task = ToyTask(before=take_time)
+    start = clock.now
+    result = run(tmp_path, task, steps=None, minutes=2, clock=clock, learning_rate=1.0, warmup=0.2, **RARELY)
+    assert 118 <= clock.now - start <= 120
+    assert result.exit == "finished"
+    assert result.elapsed == clock.now - start
+    rates = [row["learning_rate"] for row in rows(tmp_path)]
+    assert rates[0] < 0.2  # compiling has not used up the warm-up
+    assert max(rates) > 0.9
+    assert rates[-1] < 0.03
+
+
+def test_evaluation_and_saving_are_within_the_minutes(tmp_path):
+    clock = Clock()
+
+    def take_time(_passes, _batch):
+        clock.now += 1.0
+
+    def evaluate():
+        clock.now += 7.0
+        return {"f1": 1.0}
+
+    start = clock.now
+    run(tmp_path, ToyTask(before=take_time), steps=None, minutes=2, clock=clock, evaluate=evaluate, **RARELY)
+    assert 110 <= clock.now - start <= 120
+
+
+def test_a_resumed_run_goes_on_with_its_minutes(tmp_path):
+    clock = Clock()
+
+    def take_time(_passes, _batch):
+        clock.now += 2.0
+        if clock.now == 1040.0:
+            raise KeyError
+
+    task = ToyTask(before=take_time)
+    with pytest.raises(KeyError):
+        run(tmp_path, task, steps=None, minutes=1, accumulate=1, clock=clock)
+    clock.now = 5000.0
+    result = run(tmp_path, task, steps=None, minutes=1, accumulate=1, clock=clock)
+    assert result.step == 30
+    assert clock.now == 5000.0 + 60 - 36  # the last checkpoint before the error was at step 18

@@ -1,0 +1,150 @@
+"""The loop learns, evaluates, stops early, and does not care which task it trains."""
+
+import os
+import shutil
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadConfig
+from clearhead.objectives.loss import Loss
+from clearhead.training.checkpoint import checkpoints, network_tensors
+from clearhead.training.prefetch import Prefetch
+from clearhead.training.settings import Every
+from training.toy import ToySource, ToyTask, rows, run
+
+OFTEN = {"every": Every(log=100, save=100, evaluate=1)}
+
+
+def test_the_loss_goes_down(tmp_path):
+    class Few(ToySource):
+        def batch(self, index: int) -> Batch:
+            return super().batch(index % 3)
+
+    run(tmp_path, ToyTask(dropout=0.0), Few(), steps=60, every=Every(log=10, save=100))
+    found = rows(tmp_path)
+    assert found[-1]["loss"] < 0.5 * found[0]["loss"]
+    assert found[-1].keys() >= {"step", "epoch", "tokens", "elapsed", "masked_lm", "masked_lm/accuracy", "norm"}
+    assert found[-1]["loss"] == pytest.approx(found[-1]["masked_lm"] + 0.5 * found[-1]["next_sentence"])
+
+
+def test_evaluation_sees_a_network_at_rest(tmp_path):
+    task, seen = ToyTask(), []
+
+    def evaluate():
+        seen.append((task.network.training, torch.is_grad_enabled()))
+        return {"f1": 0.5}
+
+    run(tmp_path, task, steps=9, evaluate=evaluate)
+    assert seen == [(False, False)] * 3  # at 4, at 8, and at the end
+    assert [row["step"] for row in rows(tmp_path) if "evaluation/f1" in row] == [4, 8, 9]
+    assert task.network.training
+
+
+def test_early_stopping_keeps_the_best(tmp_path):
+    task, kept = ToyTask(), []
+    values = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
+
+    def evaluate():
+        kept.append({name: tensor.clone() for name, tensor in network_tensors(task.network).items()})
+        return {"f1": next(values)}
+
+    result = run(tmp_path, task, evaluate=evaluate, metric="f1", patience=3, **OFTEN)
+    assert (result.exit, result.step, result.best, result.best_step) == ("stopped early", 5, 0.5, 2)
+    for name, tensor in network_tensors(task.network).items():
+        assert torch.equal(tensor, kept[1][name])
+    assert [path.name for path in checkpoints(tmp_path, "best")] == ["best-00000002"]
+    again = run(tmp_path, ToyTask(), evaluate=evaluate, metric="f1", patience=3, **OFTEN)
+    assert replace(again, elapsed=result.elapsed) == result
+
+
+def test_smaller_can_be_better(tmp_path):
+    values = iter([3.0, 1.0, 2.0])
+    result = run(tmp_path, steps=3, evaluate=lambda: {"loss": next(values)}, metric="-loss", **OFTEN)
+    assert (result.exit, result.best, result.best_step) == ("finished", 1.0, 2)
+
+
+def test_a_metric_needs_an_evaluation_that_gives_it(tmp_path):
+    with pytest.raises(BadConfig, match="metric 'f1' needs an evaluation"):
+        run(tmp_path, metric="f1")
+    with pytest.raises(BadConfig, match="gives no 'f1' for metric; it gives accuracy"):
+        run(tmp_path, metric="f1", evaluate=lambda: {"accuracy": 1.0})
+
+
+def test_ctrl_c_saves_and_the_next_one_interrupts(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+
+    def press(passes, _batch):
+        if passes == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = run(tmp_path, ToyTask(before=press))
+    assert (result.exit, result.step) == ("interrupted", 2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
+
+    def press_twice(passes, _batch):
+        if passes <= 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, ToyTask(before=press_twice))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class LineTask:
+    """No Transformer, no heads: a line through numbers hidden in the targets."""
+
+    def __init__(self) -> None:
+        self.network = nn.Linear(1, 1)
+        self.weights = {"square": 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"square": batch.tokens}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        x = batch.ids.float().unsqueeze(-1) / 10
+        return {"square": Loss((self.network(x) - 2 * x - 1).square().sum(), batch.tokens)}
+
+
+class Numbers(ToySource):
+    def batch(self, index: int) -> Batch:
+        return Batch.of([[index % 10, (index + 3) % 10], [(index * 7) % 10]])
+
+
+def test_any_task_is_trained(tmp_path):
+    task = LineTask()
+    every = Every(log=100, save=1000)
+    run(tmp_path, task, Numbers(), steps=100, learning_rate=0.2, weight_decay=0.0, every=every)  # type: ignore[arg-type]
+    assert_close(task.network.weight.item(), 2.0, atol=0.05, rtol=0)
+    assert_close(task.network.bias.item(), 1.0, atol=0.05, rtol=0)
+
+
+def test_batches_come_in_order_whatever_was_expected():
+    class Plain(ToySource):
+        def batch(self, index: int) -> Batch:
+            if index == 99:
+                raise KeyError(index)
+            return Batch.of([[index]])
+
+    with Prefetch(Plain(), pin=False) as batches:
+        assert [batch.ids.item() for batch in batches.take([0, 1], [2, 3])] == [0, 1]
+        assert [batch.ids.item() for batch in batches.take([3, 7], [99])] == [3, 7]
+        with pytest.raises(KeyError):
+            batches.take([99])
+
+
+def test_best_weights_of_a_forgotten_run_are_not_taken_for_ours(tmp_path):
+    values = iter([2.0, 1.0, 2.0, 1.0])
+    kept = []
+    for _ in range(2):
+        task = ToyTask()
+        run(tmp_path, task, steps=2, evaluate=lambda: {"f1": next(values)}, metric="f1", seed=len(kept), **OFTEN)
+        kept.append(network_tensors(task.network))
+        for path in checkpoints(tmp_path):
+            shutil.rmtree(path)
+    assert any(not torch.equal(tensor, kept[1][name]) for name, tensor in kept[0].items())

@@ -1,0 +1,246 @@
+"""Whole runs on miniatures: text to a model, a model to each task, and the command line over both."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import clearhead as ch
+from clearhead.cli import app
+from clearhead.data.corpus import Corpus
+from clearhead.errors import BadConfig, BadInput
+from clearhead.models.bert import BertConfig
+from clearhead.models.electra import ElectraConfig
+from clearhead.training.recipes import finetune as finetuning
+from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
+from clearhead.training.recipes.pretrain import Masking, Pretrain, generator_config, preset, pretrain
+from clearhead.training.settings import Every, Settings
+
+SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+COLOURS = ["red", "green", "blue", "black"]
+THINGS = ["stone", "river", "house", "cloud", "horse", "table", "glass", "bread"]
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    """Sentences in which every word follows from another: each thing has one colour and is named twice."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        i = draw.randrange(len(THINGS))
+        rows.append(f"The {THINGS[i]} is {COLOURS[i % 4]} and so the {COLOURS[i % 4]} {THINGS[i]} is a {THINGS[i]} .")
+    return rows
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    documents = [" ".join(sentences(4, seed)) for seed in range(300)]
+    path.write_text("\n\n".join(documents), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpus):
+    return ch.train_tokenizer(corpus, vocabulary=120)
+
+
+def steps(count: int, **changes: object) -> Settings:
+    return Settings(steps=count, learning_rate=3e-3, every=Every(log=5, save=10**6, evaluate=10**6), **changes)
+
+
+def test_pretraining_leaves_the_plateau(corpus, tokenizer, tmp_path):
+    """Word frequencies alone give a loss near 2.5 here; a model that reads the context gets far below."""
+    recipe = Pretrain(
+        model=BertConfig(**SIZES, **NO_DROPOUT), masking=Masking(), length=48, tokens=768, train=steps(150)
+    )
+    model, result = pretrain(Corpus(corpus), tokenizer, tmp_path / "run", recipe)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert result.exit == "finished"
+    assert rows[0]["loss"] > 3
+    assert rows[-1]["evaluation/masked_lm"] < 1
+    again = ch.load(tmp_path / "run")
+    best = again.fill("the stone is [MASK] and so the red stone is a stone .", top=1)
+    assert "red" in str(best.to_dict())
+    assert model.parameters == again.parameters
+
+
+@pytest.mark.parametrize("objective", ["masked+next", "masked+order", "replaced"])
+def test_every_objective_runs_and_saves(corpus, tokenizer, tmp_path, objective):
+    family = {"masked+order": "albert", "replaced": "electra"}.get(objective, "bert")
+    config = preset(family, "base" if family != "electra" else "small")
+    sizes = SIZES | ({"embedding_size": 24} if family != "bert" else {})
+    config = type(config)(**sizes, **NO_DROPOUT)
+    recipe = Pretrain(model=config, objective=objective, masking=Masking(), length=48, tokens=512, train=steps(4))
+    _, result = pretrain(Corpus(corpus), tokenizer, tmp_path / "run", recipe)
+    assert (result.exit, result.step) == ("finished", 4)
+    heads = {"masked+next": "next_sentence", "masked+order": "sentence_order", "replaced": "replaced"}
+    assert heads[objective] in ch.load(tmp_path / "run").network.heads
+
+
+def test_a_generator_is_a_quarter_as_wide():
+    small = generator_config(ElectraConfig(hidden_size=256, num_attention_heads=4, intermediate_size=1024))
+    assert (small.hidden_size, small.num_attention_heads, small.intermediate_size) == (64, 1, 256)
+
+
+def test_unknown_families_sizes_and_lengths_are_refused(corpus, tokenizer, tmp_path):
+    with pytest.raises(BadConfig, match="there is no family 'bart'; choose one of"):
+        preset("bart", "base")
+    with pytest.raises(BadConfig, match="bert has no preset 'huge'; choose one of tiny, mini"):
+        preset("bert", "huge")
+    recipe = Pretrain(model=BertConfig(**SIZES), objective="replaced", length=48, tokens=512, train=steps(1))
+    with pytest.raises(BadConfig, match="'replaced' trains ELECTRA"):
+        pretrain(Corpus(corpus), tokenizer, tmp_path / "run", recipe)
+
+
+@pytest.fixture(scope="module")
+def base(corpus, tokenizer, tmp_path_factory):
+    """A model that has read a little, to fine-tune."""
+    folder = tmp_path_factory.mktemp("base") / "model"
+    config = BertConfig(max_position_embeddings=64, **SIZES, **NO_DROPOUT)
+    recipe = Pretrain(model=config, masking=Masking(), length=48, tokens=768, train=steps(150))
+    pretrain(Corpus(corpus), tokenizer, folder, recipe)
+    return folder
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def data_for(kind: str, path, count: int, seed: int):
+    """A small task of each kind that a model can learn by looking at single words."""
+    draw = np.random.default_rng(seed)
+    picks = draw.integers(len(THINGS), size=(count, 2))
+    texts = [f"the {COLOURS[j % 4]} {THINGS[i]} is here ." for i, j in picks]
+    match kind:
+        case "classify":
+            return write(path, [{"text": t, "label": COLOURS[j % 4]} for t, (_, j) in zip(texts, picks, strict=True)])
+        case "label":
+            rows = [[COLOURS[j % 4], "big" if i > 3 else "small"] for i, j in picks]
+            return write(path, [{"text": t, "labels": r} for t, r in zip(texts, rows, strict=True)])
+        case "regress":
+            return write(path, [{"text": t, "score": float(j % 4)} for t, (_, j) in zip(texts, picks, strict=True)])
+        case "tag":
+            lines = []
+            for i, j in picks:
+                lines += ["the O", f"{COLOURS[j % 4]} O", f"{THINGS[i]} B-THING", "is O", "here O", ""]
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            return path
+        case "answer":
+            asked = [
+                {
+                    "id": f"{seed}-{n}",
+                    "question": "which thing ?",
+                    "answers": [{"text": THINGS[i], "answer_start": t.index(THINGS[i])}],
+                    "context": t,
+                }
+                for n, (t, (i, _)) in enumerate(zip(texts, picks, strict=True))
+            ]
+            paragraphs = [{"context": a.pop("context"), "qas": [a]} for a in asked]
+            path.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}))
+            return path
+        case "choose":
+            rows = [
+                {
+                    "context": t,
+                    "choices": [COLOURS[j % 4], COLOURS[(j + 1) % 4]][:: 1 if i % 2 else -1],
+                    "label": int(i % 2 == 0),
+                }
+                for t, (i, j) in zip(texts, picks, strict=True)
+            ]
+            return write(path, rows)
+        case _:
+            same = draw.integers(2, size=count)
+            rows = [
+                {"sentence1": t, "sentence2": f"a {THINGS[i] if s else THINGS[(i + 3) % 8]} .", "score": 5.0 * s}
+                for t, (i, _), s in zip(texts, picks, same, strict=True)
+            ]
+            return write(path, rows)
+
+
+GOOD = {"classify": 95, "label": 90, "regress": 90, "tag": 95, "answer": 90, "choose": 75, "similar": 75}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
+    ending = {"tag": "conll", "answer": "json"}.get(kind, "jsonl")
+    train, dev = (data_for(kind, tmp_path / f"{n}.{ending}", 96, n) for n in (1, 2))
+    recipe = Finetune(length=48, items=16, train=steps(300))
+    outcome = finetune(kind, base, train, tmp_path / "out", dev=dev, recipe=recipe)
+    metric = finetuning.find_kind(kind).metric
+    assert outcome.figures[metric] > GOOD[kind]
+    again = ch.load(tmp_path / "out")
+    assert finetuning.evaluate(kind, again, finetuning.find_kind(kind).read(dev, {}))[metric] == pytest.approx(
+        outcome.figures[metric]
+    )
+
+
+def test_adapters_learn_too_and_leave_an_ordinary_folder(base, tmp_path):
+    train, dev = (data_for("classify", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
+    recipe = Finetune(length=48, items=16, lora=8, train=steps(300))
+    outcome = finetune("classify", base, train, tmp_path / "out", dev=dev, recipe=recipe)
+    assert outcome.figures["accuracy"] > 90
+    texts = ["the red stone is here .", "the blue bread is here ."]
+    assert [found.label for found in ch.load(tmp_path / "out").classify(texts)] == ["red", "blue"]
+
+
+def test_a_finished_run_is_not_trained_again(base, tmp_path):
+    train = data_for("classify", tmp_path / "train.jsonl", 32, 1)
+    recipe = Finetune(length=48, items=16, train=steps(3))
+    first = finetune("classify", base, train, tmp_path / "out", recipe=recipe)
+    second = finetune("classify", base, train, tmp_path / "out", recipe=recipe)
+    assert first.result.step == second.result.step == 3
+    pairs = zip(first.model.network.parameters(), second.model.network.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_mean_and_deviation_over_seeds():
+    assert over_seeds(lambda seed: {"f1": float(seed)}, [1, 2, 3]) == {"f1": (2.0, 1.0)}
+    with pytest.raises(BadInput, match="no seeds given"):
+        over_seeds(lambda seed: {}, [])
+
+
+def test_the_command_line_looks_trains_and_measures(base, tmp_path):
+    train, dev = (str(data_for("classify", tmp_path / f"{n}.jsonl", 48, n)) for n in (1, 2))
+    common = [
+        "finetune",
+        "classify",
+        "--data",
+        train,
+        "--dev",
+        dev,
+        "--model",
+        str(base),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    seen = CliRunner().invoke(app, [*common, "--dry-run"])
+    assert "train: 48 rows" in seen.stdout
+    assert not (tmp_path / "out").exists()
+    short = ["--set", "train.steps=5", "--set", "items=8", "--device", "cpu"]
+    done = CliRunner().invoke(app, [*common, *short, "--json"])
+    assert set(json.loads(done.stdout)["figures"]) == {"accuracy", "f1", "matthews"}
+    measured = CliRunner().invoke(
+        app, ["evaluate", "classify", "--data", dev, "--model", str(tmp_path / "out"), "--device", "cpu", "--json"]
+    )
+    assert json.loads(measured.stdout)["examples"] == 48
+    wrong = CliRunner().invoke(app, [*common, "--set", "train.learnin_rate=1"])
+    assert "did you mean train.learning_rate?" in str(wrong.exception)
+
+
+def test_the_command_line_pretrains(corpus, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["pretrain", "--corpus", str(corpus), "--out", str(out), "--preset", "tiny", "--steps", "2"]
+    small = ["--vocabulary", "120", "--set", "tokens=512", "--set", "length=48", "--set", "masking.multiple=1"]
+    done = CliRunner().invoke(app, [*arguments, *small, "--device", "cpu", "--json"])
+    assert json.loads(done.stdout)["steps"] == 2, done.output
+    assert ch.load(out).fill("the [MASK] is red .", top=1)

@@ -1,0 +1,88 @@
+"""What a run leaves in its folder for people."""
+
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from clearhead.training import report as module
+from clearhead.training.page import curve, page
+from clearhead.training.report import Report, read_rows
+from training.toy import run, settings
+
+
+def test_curve_and_page(tmp_path):
+    run(tmp_path, steps=6)
+    picture = (tmp_path / "curve.svg").read_text()
+    assert len(ElementTree.fromstring(picture).findall(".//{http://www.w3.org/2000/svg}polyline")) == 1
+    html = (tmp_path / "report.html").read_text()
+    assert "learning_rate" in html
+    assert "<polyline" in html
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")  # needs nothing from outside
+
+
+def test_curves_of_long_empty_and_constant_runs():
+    long = curve([{"step": step, "loss": 1 / (step + 1), "evaluation/loss": 0.5} for step in range(100_000)])
+    assert len(long) < 20_000
+    assert long.count("<polyline") == 2
+    ElementTree.fromstring(curve([]))
+    ElementTree.fromstring(curve([{"step": 1, "loss": 2.0}, {"step": 2, "loss": None}]))
+
+
+def test_page_escapes():
+    assert "<script>" not in page({"metric": "<script>"}, [{"step": 1, "<script>": 1.5}], "")
+
+
+def test_rewinding_drops_later_and_torn_rows(tmp_path):
+    lines = [json.dumps({"step": step}) for step in (2, 4, 6)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"step": 8, "lo')
+    Report(tmp_path).begin(settings(), 4, quiet=False)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 2}\n{"step": 4}\n'
+
+
+def test_numbers_that_are_not_finite_stay_json(tmp_path):
+    report = Report(tmp_path)
+    report.begin(settings(), 0, quiet=False)
+    report.log({"step": 1, "norm": float("inf")})
+    assert read_rows(tmp_path) == [{"step": 1, "norm": None}]
+
+
+def test_quiet_writes_nothing(tmp_path):
+    report = Report(tmp_path / "run")
+    report.begin(settings(), 0, quiet=True)
+    report.log({"step": 1})
+    report.rewind(0)
+    report.draw()
+    report.end()
+    assert not (tmp_path / "run").exists()
+
+
+def test_silent_without_a_terminal(tmp_path, capfd):
+    run(tmp_path, steps=2)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_on_a_terminal(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(module.sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    report = Report(tmp_path)
+    report.begin(settings(), 0, quiet=False)
+    report.tick(5, 1.25, 12_345.6, 0.25, 60.0)
+    report.end()
+    shown = terminal.getvalue()
+    for part in ("step 5", "loss 1.2500", "12,346 tokens/s", "25%", "3:00 left"):
+        assert part in shown
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    run(tmp_path, steps=2, report=Report(tmp_path, tensorboard=True))
+    assert list((tmp_path / "tensorboard").glob("events*"))

@@ -1,0 +1,160 @@
+"""Killed anywhere and resumed, a run ends bit-identical to an undisturbed one."""
+
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput
+from clearhead.training import checkpoint
+from clearhead.training.checkpoint import TENSORS, checkpoints
+from clearhead.training.settings import Every
+from training.toy import ToySource, ToyTask, final_tensors, rows, run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert run(folder).exit == "finished"
+    return folder
+
+
+def assert_same(folder: Path, other: Path) -> None:
+    ours, theirs = final_tensors(folder), final_tensors(other)
+    assert ours.keys() == theirs.keys()
+    assert any(name.startswith("optimiser.") for name in ours)
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, theirs[name]), name
+    clocks = ("elapsed", "tokens_per_second")
+    plain = [[{k: v for k, v in row.items() if k not in clocks} for row in rows(f)] for f in (folder, other)]
+    assert plain[0] == plain[1]
+
+
+def die_and_resume(folder: Path, deaths: list[tuple[str, int]]) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "training.toy", str(folder), json.dumps(deaths)]
+    return subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    ).stdout.splitlines()
+
+
+def test_killed_at_random_passes(tmp_path, undisturbed):
+    draw = random.Random(0)
+    deaths = [("kill", draw.randint(1, 14)) for _ in range(6)]  # a step has 3 passes, a checkpoint comes every 9
+    codes = die_and_resume(tmp_path, deaths)
+    assert codes[-1] == "finished"
+    assert codes.count("-9") >= 3
+    assert_same(tmp_path, undisturbed)
+
+
+def test_killed_while_writing(tmp_path, undisturbed):
+    # a checkpoint syncs two files, its folder, and the folder it is renamed in
+    deaths = [("tensors", 1), ("sync", 1), ("sync", 2), ("sync", 3), ("sync", 4), ("tensors", 2), ("sync", 7)]
+    codes = die_and_resume(tmp_path, deaths)
+    assert codes == ["-9"] * 7 + ["finished"]
+    assert not list(tmp_path.glob(".unfinished*"))
+    assert_same(tmp_path, undisturbed)
+
+
+def test_sigterm_saves_and_stops(tmp_path, undisturbed):
+    codes = die_and_resume(tmp_path, [("term", 4), ("term", 5), ("kill", 2), ("term", 1)])
+    assert codes == ["3", "3", "-9", "3", "finished"]
+    assert_same(tmp_path, undisturbed)
+
+
+def test_full_disk_leaves_the_last_checkpoint(tmp_path, undisturbed, monkeypatch):
+    real, calls = checkpoint.write_tensors, []
+
+    def full(tensors, path):
+        calls.append(path)
+        if len(calls) == 2:
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    with pytest.raises(BadInput, match=r"cannot save to .*step-00000006.*No space left on device.*make room"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["step-00000003"]
+    assert run(tmp_path).exit == "finished"
+    assert_same(tmp_path, undisturbed)
+
+
+def test_a_finished_run_stays_finished(tmp_path, undisturbed):
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob(TENSORS)}
+    task = ToyTask()
+    result = run(undisturbed, task)
+    assert (result.exit, result.step, task.passes) == ("finished", 12, 0)
+    assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob(TENSORS)} == before
+    assert torch.equal(task.network.encoder.embeddings.token.weight, _embedding(final_tensors(undisturbed)))
+
+
+def _embedding(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    return tensors["network.encoder.embeddings.token.weight"]
+
+
+def test_only_the_newest_are_kept(undisturbed):
+    assert [path.name for path in checkpoints(undisturbed)] == ["step-00000009", "step-00000012"]
+
+
+def test_rows_come_once(undisturbed):
+    assert [row["step"] for row in rows(undisturbed)] == [2, 4, 6, 8, 10, 12]
+
+
+def test_changed_settings_are_named(undisturbed):
+    with pytest.raises(BadConfig, match=r"was started with learning_rate = 0.01, now it is 0.02; resume with the same"):
+        run(undisturbed, learning_rate=0.02)
+    with pytest.raises(BadConfig, match=r"every.evaluate = 4, now it is 5"):
+        run(undisturbed, every=Every(evaluate=5))
+    assert run(undisturbed, every=Every(log=7, save=5, evaluate=4, keep=9)).exit == "finished"
+
+
+def test_another_network_is_refused(undisturbed):
+    task = ToyTask()
+    task.network.heads["classes"].classifier = torch.nn.Linear(16, 4)
+    with pytest.raises(BadCheckpoint, match=r"classes.classifier.weight has shape \(3, 16\) there, \(4, 16\) here"):
+        run(undisturbed, task)
+
+
+def test_muon_resumes_too(tmp_path):
+    torch.set_num_threads(1)
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    run(whole, optimiser="muon", steps=6)
+
+    def break_off(passes, _batch):
+        if passes == 14:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run(halves, ToyTask(before=break_off), optimiser="muon", steps=6)
+    run(halves, optimiser="muon", steps=6)
+    assert_same(halves, whole)
+
+
+def test_on_save_adds_to_the_folder(tmp_path):
+    run(tmp_path, steps=1, on_save=lambda stage: (stage / "config.json").write_text("{}"))
+    assert (checkpoints(tmp_path)[-1] / "config.json").read_text() == "{}"
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="is a file; give a folder to train in"):
+        run(tmp_path / "file")
+
+
+def test_global_random_state_is_left_alone(tmp_path):
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    task = ToyTask()
+    torch.manual_seed(5)
+    run(tmp_path, task, ToySource(), steps=2)
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -1,0 +1,103 @@
+"""A bad step is skipped; bad steps in a row send the run back; then it stops and says why."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.errors import ClearheadError
+from clearhead.training.checkpoint import checkpoints, network_tensors
+from clearhead.training.spikes import SETTLED, Noise, is_bad
+from training.toy import ToySource, ToyTask, final_tensors, rows, run
+
+
+class Poisoned(ToySource):
+    """Batches from `first` to `last` make the loss what `factor` says."""
+
+    def __init__(self, task: ToyTask, first: int, last: int, factor: float) -> None:
+        super().__init__()
+        self.range, self.factor = range(first, last + 1), factor
+        bad = {tuple(super(Poisoned, self).batch(index).ids.tolist()) for index in self.range}
+        task.before = lambda _passes, batch: setattr(
+            task, "factor", factor if tuple(batch.ids.tolist()) in bad else 1.0
+        )
+
+
+def settled(values: list[float]) -> Noise:
+    noise = Noise()
+    for value in values:
+        noise.add(value)
+    return noise
+
+
+def test_what_a_bad_step_is():
+    draw = torch.Generator().manual_seed(0)
+    values = torch.randn(500, generator=draw).exp().tolist()
+    norms, losses = settled(values), settled([2.0, 2.2] * 100)
+    assert not any(is_bad(norms, losses, value, 2.2) for value in values)
+    assert is_bad(norms, losses, math.nan, 2.0)
+    assert is_bad(norms, losses, 1.0, math.inf)
+    assert is_bad(norms, losses, 1e4, 6.0)
+    assert not is_bad(norms, losses, 1e4, 1.0)  # leaving a plateau
+    assert not is_bad(norms, losses, 1.0, 6.0)  # a hard batch, and clipping is enough
+    assert not is_bad(Noise(), Noise(), 1e4, 6.0)  # too early to tell
+
+
+def test_a_lasting_new_level_is_accepted():
+    noise, refused = settled([1.0] * SETTLED), 0
+    while noise.is_far(100.0, 6.0, 10.0):
+        noise.add(100.0)
+        refused += 1
+    assert 1 <= refused <= 10
+
+
+def test_a_step_that_is_not_finite_is_skipped(tmp_path):
+    task = ToyTask()
+    result = run(tmp_path, task, Poisoned(task, 4, 4, math.nan), steps=6)
+    assert result.exit == "finished"
+    assert all(tensor.isfinite().all() for tensor in network_tensors(task.network).values())
+    skipped = final_tensors(tmp_path)["optimiser.encoder.embeddings.token.weight/step"]
+    assert skipped == 5  # of 6: batches 3, 4 and 5 are one step
+    assert all(math.isfinite(row["loss"]) for row in rows(tmp_path))
+
+
+def test_bad_steps_in_a_row_go_back_and_past_the_batches(tmp_path):
+    task = ToyTask()
+    # the checkpoint of step 3 has seen batches 0 to 8; steps 5 to 9 (batches 12 to 26) are bad
+    result = run(tmp_path, task, Poisoned(task, 12, 26, math.inf), steps=12)
+    assert result.exit == "finished"
+    assert [row["step"] for row in rows(tmp_path)] == [2, 4, 6, 8, 10, 12]
+    assert final_tensors(tmp_path)["optimiser.encoder.embeddings.token.weight/step"] == 12
+
+
+def test_hopeless_runs_stop_with_an_explanation(tmp_path):
+    task = ToyTask()
+    with pytest.raises(ClearheadError, match=r"diverged at step 5: 5 steps in a row .* 0 times gone back; lower learn"):
+        run(tmp_path / "early", task, Poisoned(task, 0, 100, math.nan))
+    with pytest.raises(ClearheadError, match=r"diverged at step .* 2 times gone back"):
+        run(tmp_path / "late", task, Poisoned(task, 12, 200, math.nan), steps=100)
+    assert checkpoints(tmp_path / "late")
+
+
+def test_interrupted_between_bad_steps_goes_the_same_way(tmp_path):
+    whole, halves = ToyTask(), ToyTask()
+    run(tmp_path / "whole", whole, Poisoned(whole, 12, 26, math.inf), steps=12)
+    source = Poisoned(halves, 12, 26, math.inf)
+    poison, stops = halves.before, []
+
+    def stop_once(passes, batch):
+        assert poison is not None
+        poison(passes, batch)
+        if passes == 20:
+            stops.append(passes)
+            raise KeyError
+
+    halves.before = stop_once
+    with pytest.raises(KeyError):
+        run(tmp_path / "halves", halves, source, steps=12)
+    run(tmp_path / "halves", halves, source, steps=12)
+    ours, theirs = final_tensors(tmp_path / "halves"), final_tensors(tmp_path / "whole")
+    assert stops
+    for name in ours:
+        assert_close(ours[name], theirs[name], atol=0, rtol=0)
