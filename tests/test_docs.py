@@ -24,6 +24,7 @@ def test_links_and_files_named_in_the_documents_are_there():
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
         for named in re.findall(
-            r"`((?:benchmarks|tests)/\w+\.py|(?:nn|models|text|hub|pipelines|inside)/[a-z_/]+\.py)`", text
+            r"`((?:benchmarks|tests)/\w+\.py|(?:nn|models|text|hub|data|objectives|pipelines|evaluation|training|inside)/[a-z_/]+\.py)`",
+            text,
         ):
             assert any((base / named).is_file() for base in (ROOT, ROOT / "src" / "clearhead")), f"{page.name}: {named}"
