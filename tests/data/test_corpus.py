@@ -127,9 +127,9 @@ def test_hub_data_sets_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("hub:owner/name", "hub:owner/name:en", "hub:owner/name:en:test"):
         assert list(Corpus(name).documents()) == TEXTS
     assert asked == [(None, "train", True), ("en", "train", True), ("en", "test", True)]
-    with pytest.raises(NotFound, match=r"hub:owner/other cannot be had \(no such data set\); check"):
+    with pytest.raises(NotFound, match=r"'hub:owner/other' cannot be had \(no such data set\); check"):
         list(Corpus("hub:owner/other").documents())
     with pytest.raises(BadInput, match='row 1 has no string under "body"'):
         list(Corpus("hub:owner/name", field="body").documents())
-    with pytest.raises(BadInput, match="is no data set; write hub:owner/name"):
+    with pytest.raises(BadInput, match="is not a data set of the hub; write hub:owner/name"):
         list(Corpus("hub:").documents())

@@ -5,7 +5,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from clearhead.data.tables import needed, read_table
+from clearhead.data.tables import read_table
 from clearhead.errors import BadInput, NotFound
 
 
@@ -90,8 +90,3 @@ def test_long_fields_are_read_and_the_process_keeps_its_limit(tmp_path):
 def test_a_missing_column_is_named_with_those_there(tmp_path):
     with pytest.raises(BadInput, match=r"no column 'c'; it has 'a', 'b'"):
         read_table(write(tmp_path, "a.csv", "a,b\n1,2\n")).column("c")
-
-
-def test_a_missing_package_is_asked_for():
-    with pytest.raises(NotFound, match="To fly, wings_of_wax is needed; install it with: pip install wings_of_wax"):
-        needed("wings_of_wax.feathers", "fly")

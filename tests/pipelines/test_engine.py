@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import batches
 from clearhead.pipelines.engine import Input, PerSequence, PerToken, run
-from clearhead.pipelines.inputs import cuts, inputs_of_pairs
-from clearhead.text import windows
+from clearhead.pipelines.inputs import inputs_of_pairs
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours
@@ -70,18 +69,6 @@ def test_a_stream_is_read_as_it_is_used(monkeypatch):
     for _ in range(10):
         next(results)
     assert taken < 20
-
-
-@given(st.integers(0, 90), st.integers(1, 20), st.data())
-def test_cuts_are_those_of_windows(count, room, data):
-    overlap = data.draw(st.integers(0, room - 1))
-    tokenizer = MODEL.tokenizer
-    specials = tokenizer.template.specials(pair=False)
-    expected = windows(tokenizer, "! " * count, length=room + specials, overlap=overlap)
-    found = cuts(count, room, overlap)
-    assert [(part.start, len(part), best) for part, best in found] == [
-        (one.first, len(one.passage), len(one.best)) for one in expected
-    ]
 
 
 @pytest.mark.parametrize("swap", [False, True])

@@ -14,6 +14,7 @@ from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Pieces, Span
 from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.windows import cuts
 
 _BLOCK = 1024
 
@@ -90,9 +91,9 @@ def encode_questions(
             f"{length} tokens. Give longer windows, or take it out.",
             InputTooLong,
         )
-        for start in window_starts(len(ids), room, overlap):
-            part = ids[start : start + room]
-            rows.append((i, start, writer.add(question, part), len(part)))
+        for held, _ in cuts(len(ids), room, min(overlap, room // 2)):
+            part = ids[held.start : held.stop]
+            rows.append((i, held.start, writer.add(question, part), len(part)))
     owners, first, passage, count = np.array(rows, dtype=np.int64).T
     spans = [contexts[example.context].offsets for example in examples]
     return AnswerWindows(writer.done(), examples, spans, owners, first, passage, count)
@@ -122,12 +123,6 @@ def encode_answers(
     targets = {"starts": np.where(holds, begin + shift, 0), "ends": np.where(holds, end + shift, 0)}
     usable = np.array([reason is None for reason in reasons])[found.owners]
     return replace(found.only(usable, targets), rejected=rejected)
-
-
-def window_starts(pieces: int, room: int, overlap: int) -> range:
-    """First pieces of the windows over a text, where each has `room` for pieces and shares `overlap` with the next."""
-    shared = min(overlap, room // 2)
-    return range(0, max(pieces - shared, 1), room - shared)
 
 
 def _contexts(tokenizer: Tokenizer, texts: list[str], progress: Progress | None) -> dict[str, Pieces]:

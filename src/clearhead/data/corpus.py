@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from clearhead.data.hubsets import open_hub
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.text.corpus import Progress, Report
 from clearhead.text.streams import kind, optional, text_field, unpacked
@@ -141,17 +142,7 @@ def _parquet(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
 
 
 def _hub(name: str, field: str) -> Iterator[str]:
-    owner, *more = name.removeprefix("hub:").split(":")
-    require(bool(owner) and len(more) <= 2, f"{name!r} is no data set; write hub:owner/name:config:split.", BadInput)
-    config = more[0] if more else None
-    split = more[1] if len(more) == 2 else "train"
-    datasets = optional("datasets", f"reading {name}")
-    try:
-        rows = datasets.load_dataset(owner, config, split=split, streaming=True)
-    except Exception as error:  # the library raises many kinds
-        reason = str(error).partition("\n")[0]
-        raise NotFound(f"The data set {name} cannot be had ({reason}); check name, config and split.") from None
-    yield from _strings((row.get(field) for row in rows), name, field)
+    yield from _strings((row.get(field) for row in open_hub(name, streaming=True)), name, field)
 
 
 def _strings(rows: Iterator[Any], source: str, field: str) -> Iterator[str]:

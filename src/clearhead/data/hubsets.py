@@ -3,15 +3,16 @@
 import re
 from typing import Any
 
-from clearhead.data.tables import Table, from_records, needed
+from clearhead.data.tables import Table, from_records
 from clearhead.errors import BadInput, NotFound, require
+from clearhead.text.streams import optional
 
 _PART = re.compile(r":(?![^\[]*\])")  # a colon, but not the one of train[:100]
 _SPLIT = re.compile(r"(train|validation|valid|dev|test)\w*(\[.*\])?")
 
 
-def read_hub(name: str) -> Table:
-    """Read "hub:owner/name[:config][:split]": the split is train unless said; classes come by name, not by number.
+def open_hub(name: str, *, streaming: bool = False) -> Any:
+    """Open "hub:owner/name[:config][:split]": the split is train unless said.
 
     One word after the name is a split if it starts like one (train, validation, dev, test), and a config if not.
     """
@@ -27,12 +28,18 @@ def read_hub(name: str) -> Table:
         config, split = more
     elif more:
         config, split = (None, more[0]) if _SPLIT.fullmatch(more[0]) else (more[0], "train")
-    datasets: Any = needed("datasets", "read data sets of the hub")
+    datasets: Any = optional("datasets", f"reading {name}")
+    options = {"streaming": True} if streaming else {}
     try:
-        found = datasets.load_dataset(owner, config, split=split)
-    except (OSError, ValueError, RuntimeError) as error:
+        return datasets.load_dataset(owner, config, split=split, **options)
+    except Exception as error:  # the library raises many kinds
         reason = str(error).partition("\n")[0]
         raise NotFound(f"The data set {name!r} cannot be had ({reason}); check name, config and split.") from None
+
+
+def read_hub(name: str) -> Table:
+    """Read a data set of the hub whole; classes come by name, not by number."""
+    found = open_hub(name)
     require(len(found) > 0, f"{name} has no rows.", BadInput)
     spelled = {column: _class_names(feature) for column, feature in found.features.items()}
     records = [

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.data.answers import window_starts
 from clearhead.data.encoded import Progress, ids_of
 from clearhead.data.examples import ChoiceExample, Example, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.windows import cuts
 
 _SHOWN = 20  # labels
 _WIDTH = 100  # characters of an example
@@ -131,7 +131,7 @@ def _look(
             room = length - specials[len(texts)] - sum(counts[text] for text in texts[:-1])
             require(room > 1, f"Windows of {length} tokens have no room beside {texts[0][:60]!r}.", InputTooLong)
             shared = overlap if len(texts) == 2 else room // 3
-            windows += len(window_starts(counts[texts[-1]], room, shared))
+            windows += len(cuts(counts[texts[-1]], room, min(shared, room // 2)))
     return SetLook(
         name=name,
         rows=len(rows),

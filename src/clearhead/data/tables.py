@@ -1,7 +1,6 @@
 """Rows with named columns out of csv, tsv, json, jsonl and parquet files. A row that does not fit is an error."""
 
 import csv
-import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from clearhead.errors import BadInput, NotFound, require
+from clearhead.text.streams import optional
 
 Row = Sequence[object]
 
@@ -139,20 +139,11 @@ def _json(text: str, where: str) -> Any:
 
 
 def _parquet(path: Path) -> Table:
-    pyarrow: Any = needed("pyarrow", "read parquet files")
-    read: Callable[[Path], Any] = needed("pyarrow.parquet", "read parquet files").read_table
+    pyarrow: Any = optional("pyarrow", f"reading {path}")
+    read: Callable[[Path], Any] = optional("pyarrow.parquet", f"reading {path}").read_table
     try:
         records = read(path).to_pylist()
     except pyarrow.ArrowException as error:
         raise BadInput(f"{path} is not parquet ({error}).") from None
     require(bool(records), f"{path} has no rows.", BadInput)
     return from_records(str(path), records, [f"row {i}" for i in range(1, len(records) + 1)])
-
-
-def needed(module: str, purpose: str) -> Any:
-    """Import a package that only some uses need."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.split(".")[0]
-        raise NotFound(f"To {purpose}, {package} is needed; install it with: pip install {package}") from None

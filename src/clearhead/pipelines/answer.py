@@ -13,9 +13,9 @@ from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.nn.network import Network
 from clearhead.pipelines.batches import chunks_of_text
 from clearhead.pipelines.engine import Input, PerToken, Progress, check_head, run
-from clearhead.pipelines.inputs import cuts
 from clearhead.pipelines.spans import SpanTable
 from clearhead.text import Pieces, Tokenizer
+from clearhead.text.windows import cuts
 
 _WINDOW = 384
 _OVERLAP = 128

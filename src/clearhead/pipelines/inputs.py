@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from clearhead.errors import InputTooLong, require
 from clearhead.pipelines.engine import Input
 from clearhead.text import Tokenizer, Window, windows
+from clearhead.text.windows import cuts
 
 
 def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
@@ -46,16 +47,9 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
             InputTooLong,
         )
         inputs = []
-        for part, weight in cuts(len(longer), room, room // 3):
+        for part, best in cuts(len(longer), room, room // 3):
             piece = longer.between(part.start, part.stop)
             encoding = template.wrap(piece, second) if longer is first else template.wrap(first, piece)
-            inputs.append(Input(encoding.ids, encoding.segments, weight))
+            inputs.append(Input(encoding.ids, encoding.segments, len(best)))
         found.append(inputs)
     return found
-
-
-def cuts(count: int, room: int, overlap: int) -> list[tuple[range, int]]:
-    """Windows over `count` pieces, as `text.windows` cuts them, each with how many pieces it is the best window for."""
-    starts = range(0, max(count - overlap, 1), room - overlap)
-    borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), count]
-    return [(range(start, min(start + room, count)), borders[i + 1] - borders[i]) for i, start in enumerate(starts)]

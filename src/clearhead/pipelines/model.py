@@ -85,7 +85,8 @@ class Model:
             if isinstance(fresh, Pooler) and trained:
                 fresh.load_state_dict(trained[0].state_dict())
         network = Network(self.encoder, heads).to(self.device).eval()
-        return Model(replace(self.checkpoint, description=description, network=network))
+        # one vector per text is no longer what this model is for
+        return Model(replace(self.checkpoint, description=description, network=network, sentence=None))
 
     @property
     def encoder(self) -> Any:

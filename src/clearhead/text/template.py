@@ -42,6 +42,11 @@ class Template:
         word = _some_word(library)
         return cls(_layout(library.encode(word)), _layout(library.encode(word, word)))
 
+    @property
+    def segments(self) -> bool:
+        """Whether the two texts of a pair are in different segments."""
+        return len({item.segment for item in self.pair}) > 1
+
     def specials(self, *, pair: bool) -> int:
         """How many special tokens an input has."""
         return sum(isinstance(item, Special) for item in (self.pair if pair else self.single))

@@ -228,7 +228,9 @@ class Tokenizer:
         tokens = {f"{role}_token": token for role, token in self._special.items()}
         normalizer = self._library.normalizer
         if not isinstance(normalizer, normalizers.BertNormalizer):
-            return {"tokenizer_class": "PreTrainedTokenizerFast", **tokens, **self.settings}
+            # without this list, transformers leaves the segments of a pair out
+            read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
+            return {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": read, **tokens, **self.settings}
         bert = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": normalizer.lowercase,

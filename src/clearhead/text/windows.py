@@ -60,13 +60,20 @@ def windows(
         f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}.",
         BadInput,
     )
-    starts = range(0, max(len(pieces) - overlap, 1), room - overlap)
-    # where two windows overlap, each is the better one for its own half
-    borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), len(pieces)]
     found: list[Window] = []
-    for i, start in enumerate(starts):
-        part = pieces.between(start, start + room)
+    for held, best in cuts(len(pieces), room, overlap):
+        part = pieces.between(held.start, held.stop)
         encoding = tokenizer.template.wrap(part) if asked is None else tokenizer.template.wrap(asked, part)
-        shift = encoding.parts[-1].start - start
-        found.append(Window(encoding, start, range(borders[i] + shift, borders[i + 1] + shift)))
+        shift = encoding.parts[-1].start - held.start
+        found.append(Window(encoding, held.start, range(best.start + shift, best.stop + shift)))
     return found
+
+
+def cuts(count: int, room: int, overlap: int) -> list[tuple[range, range]]:
+    """Cut `count` pieces into windows of at most `room`: the pieces each holds, and those it is the best window for."""
+    starts = range(0, max(count - overlap, 1), room - overlap)
+    # where two windows overlap, each is the better one for its own half
+    borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), count]
+    return [
+        (range(start, min(start + room, count)), range(borders[i], borders[i + 1])) for i, start in enumerate(starts)
+    ]
