@@ -41,3 +41,12 @@ def test_adapters_are_merged_by_hand_before_saving(tmp_path, folder):
     with pytest.raises(BadInput, match="merge them and call remove_lora"):
         wrapped.save(tmp_path / "wrapped")
     assert not (tmp_path / "wrapped").exists()
+
+
+def test_a_new_head_keeps_the_trained_pooler(model):
+    new = model.with_head("classes", 3, labels=["a", "b", "c"], problem="single_label_classification")
+    assert list(new.network.heads) == ["classes"]
+    assert new.labels == ("a", "b", "c")
+    trained = model.network.heads["next_sentence"].pooler.dense.weight
+    assert torch.equal(new.network.heads["classes"].pooler.dense.weight, trained)
+    assert new.encoder is model.encoder
