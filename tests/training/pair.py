@@ -1,6 +1,7 @@
 """Two processes that train together, started as torchrun would start them.
 
-usage: python -m training.pair WHOLE HALVES    the run in HALVES is stopped by SIGTERM to one of the two, and resumed
+usage: python -m training.pair MODE FOLDER...    MODE is "copies" of the network on both, or "shards" of it. A folder
+that is named twice is a run stopped by SIGTERM to one of the two, and resumed.
 """
 
 import os
@@ -20,19 +21,32 @@ def stop_rank_one(passes: int, _batch: Batch) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def train_as(rank: int, port: int, folder: Path, stopped: bool) -> None:
+def judge(task: ToyTask) -> dict[str, float]:
+    """Run the network on one rank alone."""
+    with torch.no_grad():
+        task.losses(ToySource().batch(0))
+    task.passes -= 1
+    return {"f1": 0.5, "embedding": task.network.encoder.embeddings.token.weight.norm()}
+
+
+def train_as(rank: int, port: int, folder: Path, stopped: bool, shard: bool) -> None:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     task = ToyTask(before=stop_rank_one if stopped else None)
-    options = {"steps": None, "epochs": 1.0, "evaluate": lambda: {"f1": 0.5}, "metric": "f1"}
+    before = list(task.network.named_parameters())
+    options = {"steps": None, "epochs": 1.0, "evaluate": lambda: judge(task), "metric": "f1", "shard": shard}
     result = run(folder, task, ToySource(batches=10), **options)
+    # the network is as it was: whole, and the same parameters
+    assert all(weight is now for (_, weight), now in zip(before, task.network.parameters(), strict=True))
+    assert torch.isfinite(judge(task)["embedding"])
     os.write(1, f"{result.exit}\n".encode())
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    whole, halves = Path(sys.argv[1]), Path(sys.argv[2])
-    for folder, stopped in ((whole, False), (halves, True), (halves, False)):
+    mode, folders = sys.argv[1], sys.argv[2:]
+    for place, folder in enumerate(folders):
+        stopped = folder in folders[place + 1 :]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -40,7 +54,7 @@ def main() -> None:
         for rank in range(2):  # forked, because importing torch takes longer than training this
             child = os.fork()
             if not child:
-                train_as(rank, port, folder, stopped)
+                train_as(rank, port, Path(folder), stopped, mode == "shards")
                 os._exit(0)
             children.append(child)
         for child in children:

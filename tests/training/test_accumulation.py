@@ -2,20 +2,16 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput, ClearheadError
-from clearhead.nn import attend
-from clearhead.nn.layout import Packed
 from clearhead.training.checkpoint import network_tensors
 from clearhead.training.distributed import Ranks
-from clearhead.training.passes import Passes, _Weighed, checkpointed, in_half, steady
+from clearhead.training.passes import Passes, _Weighed, checkpointed, in_half
 from clearhead.training.split import split, split_batch
-from clearhead.training.tasks import MaskedLM
-from training.toy import ToySource, ToyTask, final_tensors, network, rows, run, settings
+from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 CPU = torch.device("cpu")
 
@@ -91,31 +87,6 @@ def test_copies_in_half_precision_leave_shared_parameters_in_place(batches):
         if weight.grad is not None and ours is not None:
             assert ours.dtype == torch.float32
             assert (ours - weight.grad).norm() <= 0.1 * weight.grad.norm() + 1e-3, name
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it loads its compiler
-def test_compiled_whole_and_for_any_length(monkeypatch):
-    """With attention that looks at offsets alone, as the variable-length kernel does, few compilations serve all."""
-    from torch._dynamo.testing import CompileCounterWithBackend  # loads the compiler
-
-    def blockwise(q: Tensor, k: Tensor, v: Tensor, layout: Packed, _window: int | None) -> Tensor:
-        owner = torch.searchsorted(layout.offsets.long(), torch.arange(q.shape[0]), right=True)
-        q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=owner[:, None] == owner)
-        return out.squeeze(0).transpose(0, 1)
-
-    monkeypatch.setattr(attend, "_varlen", blockwise)
-    monkeypatch.setattr(attend, "fastest", lambda *_: "varlen")
-    task, plain = MaskedLM(network(dropout=0.0)), MaskedLM(network(dropout=0.0))
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(in_half(_Weighed(task)), backend=counter, fullgraph=True)
-    for index in range(12):
-        batch = steady(ToySource().batch(index), 16)
-        ours, theirs = (run(batch, torch.ones(1))[0] for run in (compiled, _Weighed(plain)))
-        ours.backward()
-        assert_close(ours, theirs, atol=0.5, rtol=0.05)
-    assert counter.frame_count <= 3
 
 
 def test_out_of_memory_cuts_the_batch_and_keeps_the_step(tmp_path):

@@ -1,6 +1,7 @@
 """Two processes learn what one learns, from the same batches."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from clearhead.errors import BadConfig
+from clearhead.training.checkpoint import checkpoints
 from clearhead.training.distributed import Ranks
-from training.toy import ToySource, final_tensors, rows, run
+from clearhead.training.loop import Result
+from clearhead.training.passes import Passes
+from clearhead.training.sharding import Sharding
+from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,12 +28,17 @@ def test_batches_are_dealt_out_equally():
     assert Ranks(2, 3).share([7]) == [(7, False)]
 
 
+def train_alone(folder: Path) -> Result:
+    # 3 micro-batches for 2 ranks, and a last step of one: some passes do not count
+    options = {"steps": None, "epochs": 1.0, "evaluate": lambda: {"f1": 0.5}, "metric": "f1"}
+    return run(folder, source=ToySource(batches=10), **options)
+
+
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("one")
-    # 3 micro-batches for 2 ranks, and a last step of one: some passes do not count
-    run(folder, source=ToySource(batches=10), steps=None, epochs=1.0, evaluate=lambda: {"f1": 0.5}, metric="f1")
+    train_alone(folder)
     return folder
 
 
@@ -42,12 +53,29 @@ def assert_near(folder: Path, other: Path) -> None:
         assert_close(ours[name], theirs[name], atol=1e-5, rtol=1e-5)
 
 
-def test_two_processes_equal_one_even_if_they_are_stopped(tmp_path, one):
+@pytest.mark.parametrize("mode", ["copies", "shards"])
+def test_two_processes_equal_one_even_if_they_are_stopped(tmp_path, one, mode):
+    whole, halves, begun = (tmp_path / name for name in ("whole", "halves", "begun"))
+    shutil.copytree(one, begun)
+    shutil.rmtree(checkpoints(begun)[-1])
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "training.pair", str(tmp_path / "whole"), str(tmp_path / "halves")]
-    output = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
-    ).stdout.split()
-    assert output == ["finished"] * 2 + ["interrupted"] * 2 + ["finished"] * 2
-    assert_near(tmp_path / "whole", one)
-    assert_near(tmp_path / "halves", one)
+    command = [sys.executable, "-m", "training.pair", mode, *map(str, (whole, halves, halves, begun))]
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    assert output.stdout.split() == ["finished"] * 2 + ["interrupted"] * 2 + ["finished"] * 4
+    for folder in (whole, halves, begun):  # two went on where one had begun
+        assert_near(folder, one)
+    shutil.rmtree(checkpoints(whole)[-1])
+    assert train_alone(whole).exit == "finished"  # and one goes on where two had
+    assert_near(whole, one)
+
+
+def test_shards_are_not_compiled():
+    task = ToyTask()
+    with pytest.raises(BadConfig, match="in shards is not compiled; set compile=False or shard=False"):
+        Passes(task, settings(compile=True), torch.device("cpu"), Ranks(), Sharding(task.network))
+
+
+def test_shards_of_one_process_are_the_whole(tmp_path):
+    task = ToyTask()
+    assert run(tmp_path, task, steps=2, shard=True).exit == "finished"
+    assert all(type(weight) is torch.nn.Parameter for weight in task.network.parameters())

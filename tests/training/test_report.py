@@ -1,15 +1,18 @@
 """What a run leaves in its folder for people."""
 
+import errno
 import io
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
+from clearhead.errors import BadInput
 from clearhead.training import report as module
 from clearhead.training.page import curve, page
 from clearhead.training.report import Report, read_rows
-from training.toy import run, settings
+from training.toy import ToyTask, run, settings
 
 
 def test_curve_and_page(tmp_path):
@@ -82,7 +85,44 @@ def test_progress_on_a_terminal(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard(tmp_path):
+def test_tensorboard_has_every_step_once_after_resuming(tmp_path):
     pytest.importorskip("tensorboard")
-    run(tmp_path, steps=2, report=Report(tmp_path, tensorboard=True))
-    assert list((tmp_path / "tensorboard").glob("events*"))
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def break_off(passes, _batch):
+        if passes == 3 * 5:  # step 4 is logged, step 3 was saved
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run(tmp_path, ToyTask(before=break_off), report=Report(tmp_path, tensorboard=True))
+    run(tmp_path, report=Report(tmp_path, tensorboard=True))
+    found = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in found.Scalars("loss")] == [2, 4, 6, 8, 10, 12]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "report.html"])
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path, monkeypatch, name):
+    real, calls = Path.open, []
+
+    def full(path, mode="r", *options, **named):
+        calls.extend([path] if path.name.endswith(name) and mode in ("a", "w") else [])
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, mode, *options, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        with pytest.raises(BadInput, match=rf"cannot write .*{name}: No space left on device; .*resume"):
+            run(tmp_path / "run")
+    assert not list((tmp_path / "run").glob(f".{name}"))
+    run(tmp_path / "run")
+    run(tmp_path / "undisturbed")
+    both = [read_rows(tmp_path / folder) for folder in ("run", "undisturbed")]
+    ours, theirs = ([(row["step"], row["loss"]) for row in rows] for rows in both)
+    assert ours == theirs
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"cannot write .*file/run: Not a directory; .*can be written to"):
+        run(tmp_path / "file" / "run")

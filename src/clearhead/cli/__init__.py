@@ -12,6 +12,7 @@ from clearhead.cli import (
     classify,
     compare,
     convert,
+    distil,
     embed,
     evaluate,
     fill,
@@ -43,6 +44,7 @@ app.command()(tokenize.tokenize)
 app.command()(embed.embed)
 app.command()(pretrain.pretrain)
 app.command()(finetune.finetune)
+app.command()(distil.distil)
 app.command()(evaluate.evaluate)
 app.command()(info.info)
 app.command()(convert.convert)

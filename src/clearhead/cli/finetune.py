@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, TensorboardOption, changes, pick_device
 
 
 def finetune(
@@ -25,6 +25,7 @@ def finetune(
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
     """Fine-tune a model for a task; run it again to go on after a stop.
@@ -48,7 +49,17 @@ def finetune(
     def run(seed: int) -> dict[str, float]:
         folder = out if seeds == 1 else out / f"seed-{seed}"
         chosen = recipes.with_seed(plan, seed) if seeds > 1 else plan
-        outcome = recipes.finetune(task, model, data, folder, dev=dev, recipe=chosen, columns=named, device=place)
+        outcome = recipes.finetune(
+            task,
+            model,
+            data,
+            folder,
+            dev=dev,
+            recipe=chosen,
+            columns=named,
+            device=place,
+            tensorboard=tensorboard,
+        )
         return outcome.figures
 
     figures = recipes.over_seeds(run, range(seeds))

@@ -1,12 +1,12 @@
 """`clearhead pretrain`: raw text to a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json, progress, up_to
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, TensorboardOption, changes, pick_device
 
 
 def pretrain(
@@ -31,6 +31,7 @@ def pretrain(
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
     """Train a model from scratch on your own text; run it again to go on after a stop.
@@ -59,7 +60,8 @@ def pretrain(
             words.save(stage)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         report = up_to(advance)
-        model, result = recipes.pretrain(texts, words, out, plan, device=pick_device(device), progress=report)
+        options: dict[str, Any] = {"device": pick_device(device), "tensorboard": tensorboard}
+        model, result = recipes.pretrain(texts, words, out, plan, progress=report, **options)
     if json:
         print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
     else:

@@ -9,6 +9,9 @@ RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that change
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change one value of the recipe: --set train.learning_rate=3e-5.")
 ]
+TensorboardOption = Annotated[
+    bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
+]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
 
 

@@ -44,7 +44,7 @@ def tokenise(
     What the folder held of another corpus or tokenizer is replaced. A hub data set is known by its name alone.
     """
     folder = Path(folder)
-    made_of = {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens, **corpus.facts()}
+    made_of = _made_of(corpus, tokenizer, shard_tokens)
     manifest = _earlier(folder, made_of)
     if manifest is None:
         _clear(folder)
@@ -61,6 +61,18 @@ def tokenise(
         with staged(folder) as stage:
             _write_manifest(stage, manifest)
     return Shards(folder)
+
+
+def find_shards(
+    corpus: Corpus, tokenizer: Tokenizer, folder: str | Path, *, shard_tokens: int = 1 << 24
+) -> Shards | None:
+    """The shards of this corpus and tokenizer, if a folder holds them complete."""
+    manifest = _earlier(Path(folder), _made_of(corpus, tokenizer, shard_tokens))
+    return Shards(folder) if manifest is not None and manifest["complete"] else None
+
+
+def _made_of(corpus: Corpus, tokenizer: Tokenizer, shard_tokens: int) -> dict[str, Any]:
+    return {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens, **corpus.facts()}
 
 
 def _earlier(folder: Path, made_of: dict[str, Any]) -> dict[str, Any] | None:

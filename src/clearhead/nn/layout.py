@@ -48,7 +48,7 @@ class Packed:
     @property
     def batch(self) -> int:
         """Number of sequences."""
-        return len(self.lengths)
+        return self.offsets.shape[0] - 1  # compiled code can let a shape vary, not a tuple's length
 
     @cached_property
     def runs(self) -> list[tuple[int, int, int]]:
@@ -103,7 +103,7 @@ class Packed:
     @cached_property
     def _owner(self) -> Tensor:
         """Which sequence each token belongs to, (N,)."""
-        return torch.repeat_interleave(self.offsets.diff().long(), output_size=sum(self.lengths))
+        return torch.repeat_interleave(self.offsets.diff().long(), output_size=self.positions.shape[0])
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,9 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput
 from clearhead.hub.weights import read_json, read_tensors, write_tensors
-from clearhead.training.optimisers import load_optimisers, optimiser_tensors
 from clearhead.training.settings import Settings
 from clearhead.training.state import State
 
@@ -29,12 +27,12 @@ def save(
     state: State,
     settings: Settings,
     network: nn.Module,
-    optimisers: list[Optimizer],
+    memories: dict[str, Tensor],
     on_save: Callable[[Path], None] | None,
 ) -> Path:
     """Write a checkpoint folder: first under another name, then renamed when all of it is on disk.
 
-    `on_save` may add files, such as the model for use; they are part of the whole.
+    `memories` are the optimisers'. `on_save` may add files, such as the model for use; they are part of the whole.
     """
     target = folder / name
     if target.exists():  # the same step of the same run: it holds the same
@@ -44,7 +42,7 @@ def save(
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
         tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
-        tensors |= {f"optimiser.{key}": value for key, value in optimiser_tensors(optimisers, network).items()}
+        tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
         write_tensors(tensors, stage / TENSORS)
         numbers = {"state": state.to_json(), "settings": settings.to_json()}
         (stage / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
@@ -62,16 +60,18 @@ def save(
     return target
 
 
-def load(path: Path, settings: Settings, network: nn.Module, optimisers: list[Optimizer]) -> State:
-    """Read a checkpoint folder into the network and its optimisers; the settings must be those it was made with."""
+def load(path: Path, settings: Settings, network: nn.Module) -> tuple[State, dict[str, Tensor]]:
+    """Read a checkpoint folder into the network; the settings must be those it was made with.
+
+    Gives the state, and the optimisers' memories for `load_optimisers`.
+    """
     numbers = read_json(path / NUMBERS)
     if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
         raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
     _check_settings(path.parent, numbers["settings"], settings.to_json())
     tensors = read_tensors(path / TENSORS)
     load_network(network, _under("network.", tensors), path)
-    load_optimisers(optimisers, network, _under("optimiser.", tensors))
-    return State.from_json(numbers["state"])
+    return State.from_json(numbers["state"]), _under("optimiser.", tensors)
 
 
 def load_weights(path: Path, network: nn.Module) -> None:

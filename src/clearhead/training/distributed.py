@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -31,21 +32,23 @@ class Ranks:
         mine = [start + self.rank for start in rounds]
         return [(indices[place], True) if place < len(indices) else (indices[0], False) for place in mine]
 
-    def sum(self, values: Tensor) -> Tensor:
-        """Add over all ranks."""
-        if self.world > 1:
-            distributed.all_reduce(values)
-        return values
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Add equally many numbers of the host over all ranks. No GPU is waited for: they go from CPU to CPU."""
+        if self.world == 1:
+            return list(values)
+        added = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(added)
+        return added.tolist()
 
-    def any(self, wish: bool, device: torch.device) -> bool:
+    def any(self, wish: bool) -> bool:
         """Tell whether any rank wishes it."""
-        return wish if self.world == 1 else bool(self.sum(torch.tensor(int(wish), device=device)))
+        return self.sum([wish]) != [0.0]
 
-    def from_first(self, values: Sequence[float], device: torch.device) -> list[float]:
+    def from_first(self, values: Sequence[float]) -> list[float]:
         """Give every rank the numbers of the first, which must be equally many everywhere."""
         if self.world == 1:
             return list(values)
-        shared = torch.tensor(values, dtype=torch.float64, device=device)
+        shared = torch.tensor(values, dtype=torch.float64)
         distributed.broadcast(shared, 0)
         return shared.tolist()
 
@@ -64,12 +67,20 @@ class Ranks:
 
 def apart(module: nn.Module, *, last: bool) -> AbstractContextManager[object]:
     """Leave gradients with their rank until the last pass of a step."""
+    shards: Any = module
+    if hasattr(shards, "set_requires_gradient_sync"):
+        shards.set_requires_gradient_sync(last)
     return nullcontext() if last or not isinstance(module, DistributedDataParallel) else module.no_sync()
 
 
 def local_device(device: str) -> torch.device:
     """Give each process on a machine its own GPU."""
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if device == "cuda" else torch.device(device)
+
+
+def first_process() -> bool:
+    """Whether this process writes what all share, outside of `train` too."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 @contextmanager
@@ -82,7 +93,7 @@ def joined(device: torch.device) -> Iterator[Ranks]:
     if ours:
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         yield Ranks(distributed.get_rank(), distributed.get_world_size())
     finally:

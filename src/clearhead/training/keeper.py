@@ -4,13 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.errors import BadInput, ClearheadError
 from clearhead.training.checkpoint import checkpoints, clean, load, load_weights, name_of, remove, save, step_of
 from clearhead.training.distributed import Ranks
+from clearhead.training.optimisers import load_optimisers, optimiser_tensors
 from clearhead.training.settings import Settings
+from clearhead.training.sharding import Sharding
 from clearhead.training.state import State
 
 ROLLBACKS = 2  # before giving up
@@ -28,22 +30,23 @@ class Keeper:
         network: nn.Module,
         optimisers: list[Optimizer],
         ranks: Ranks,
+        sharding: Sharding,
         on_save: OnSave | None,
     ) -> None:
         self._folder, self._settings, self._network = folder, settings, network
-        self._optimisers, self._ranks, self._on_save = optimisers, ranks, on_save
+        self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
 
     def resume(self) -> State:
         """Load the newest checkpoint, if there is one."""
         if self._ranks.first:
             clean(self._folder)
         found = checkpoints(self._folder)
-        state = load(found[-1], self._settings, self._network, self._optimisers) if found else State()
+        state = self._load(found[-1]) if found else State()
         if self._ranks.first:
             for path in checkpoints(self._folder, "best"):
                 if step_of(path) > state.step:  # this evaluation comes again
                     remove(path)
-        (step,) = self._ranks.from_first([state.step], next(self._network.parameters()).device)
+        (step,) = self._ranks.from_first([state.step])
         if step != state.step:
             raise BadInput(
                 f"{self._folder} holds step {state.step} for rank {self._ranks.rank} and step {step:.0f} for rank 0; "
@@ -53,10 +56,9 @@ class Keeper:
 
     def save(self, state: State, elapsed: float) -> None:
         """Write a checkpoint and remove those no longer needed."""
+        memories = optimiser_tensors(self._optimisers, self._network)
+        self._write(name_of("step", state.step), replace(state, elapsed=elapsed), memories)
         if self._ranks.first:
-            name = name_of("step", state.step)
-            now = replace(state, elapsed=elapsed)
-            save(self._folder, name, now, self._settings, self._network, self._optimisers, self._on_save)
             for path in checkpoints(self._folder)[: -self._settings.every.keep]:
                 remove(path)
             # only now: a checkpoint before this one may have remembered another best
@@ -67,15 +69,14 @@ class Keeper:
 
     def save_best(self, state: State) -> None:
         """Write the weights of the best evaluation so far."""
-        if self._ranks.first:
-            name = name_of("best", state.step)
-            save(self._folder, name, state, self._settings, self._network, [], self._on_save)
+        self._write(name_of("best", state.step), state, {})
         self._ranks.wait()
 
     def load_best(self, state: State) -> None:
         """Put the weights of the best evaluation into the network."""
         if state.best_step not in (None, state.step):
-            load_weights(self._folder / name_of("best", state.best_step or 0), self._network)
+            with self._sharding.whole():
+                load_weights(self._folder / name_of("best", state.best_step or 0), self._network)
 
     def roll_back(self, state: State) -> State:
         """Go back to the last planned checkpoint before the bad steps, and on with the batches that come next.
@@ -91,7 +92,7 @@ class Keeper:
                 f"{self._settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
             )
         self._ranks.wait()
-        older = load(planned[-1], self._settings, self._network, self._optimisers)
+        older = self._load(planned[-1])
         if self._ranks.first:
             for path in checkpoints(self._folder):
                 if step_of(path) > older.step:
@@ -107,3 +108,14 @@ class Keeper:
             pace=state.pace,
             closing=state.closing,
         )
+
+    def _write(self, name: str, state: State, memories: dict[str, Tensor]) -> None:
+        with self._sharding.whole():
+            if self._ranks.first:
+                save(self._folder, name, state, self._settings, self._network, memories, self._on_save)
+
+    def _load(self, path: Path) -> State:
+        with self._sharding.whole():
+            state, memories = load(path, self._settings, self._network)
+        load_optimisers(self._optimisers, self._network, memories)
+        return state

@@ -22,6 +22,7 @@ from clearhead.training.prefetch import Prefetch
 from clearhead.training.report import Report
 from clearhead.training.schedules import SCHEDULES
 from clearhead.training.settings import Settings
+from clearhead.training.sharding import Sharding
 from clearhead.training.spikes import is_bad
 from clearhead.training.state import State
 from clearhead.training.stopwatch import Stopwatch
@@ -51,6 +52,7 @@ def train(
     folder: Path,
     *,
     device: str = "cpu",
+    shard: bool = False,
     evaluate: Evaluate | None = None,
     report: Report | None = None,
     on_save: OnSave | None = None,
@@ -58,6 +60,7 @@ def train(
 ) -> Result:
     """Train for as long as the settings say; a folder with checkpoints of this run is resumed.
 
+    Under torchrun, ranks hold copies of the network or, with `shard`, a part of it each; checkpoints are the same.
     `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
     """
     if settings.metric is not None and evaluate is None:
@@ -74,12 +77,13 @@ def train(
         ExitStack() as at_the_end,
     ):
         network = task.network.to(place).train()
+        sharding = Sharding(network)
+        passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None)
         optimisers = make_optimisers(network, settings)
-        keeper = Keeper(folder, settings, network, optimisers, ranks, on_save)
+        keeper = Keeper(folder, settings, network, optimisers, ranks, sharding, on_save)
         state = keeper.resume()
-        passes = Passes(task, settings, place, ranks)
         budget = Budget(settings, source)
-        watch = Stopwatch(clock, ranks, place, state)
+        watch = Stopwatch(clock, ranks, state)
         writer = report or Report(folder)
         writer.begin(settings, state.step, quiet=not ranks.first)
         at_the_end.callback(writer.end)
@@ -91,7 +95,7 @@ def train(
             rate = settings.learning_rate * SCHEDULES[settings.schedule](progress, settings.warmup)
             count = budget.micro_batches(state, progress)
             shares = _load(batches, ranks, state.index, count)
-            tokens, *totals = _totals(task, shares, ranks, place)
+            tokens, *totals = _totals(task, shares, ranks)
             outcome, state.pieces = passes.gradients(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
             loss = sum(weight * _mean(outcome.sums[part]) for part, weight in task.weights.items())
 
@@ -112,7 +116,7 @@ def train(
             taken = watch.end_step(state)
             _add(state, "tokens_per_second", tokens, taken)
             writer.tick(state.step, loss, _mean((tokens, taken)), progress, state.elapsed)
-            stop = ranks.any(wish.stop, place)
+            stop = ranks.any(wish.stop)
             if state.bad == BAD_STEPS:
                 state = keeper.roll_back(state)
                 writer.rewind(state.step)
@@ -121,8 +125,9 @@ def train(
             last = budget.done(state)
             values: dict[str, float] = {}
             if evaluate is not None and (last or state.step % settings.every.evaluate == 0):
-                values = _evaluate(evaluate, network, ranks)
-                if settings.metric is not None and _better(values, settings.metric, state, ranks, place):
+                with sharding.whole():
+                    values = _evaluate(evaluate, network, ranks)
+                if settings.metric is not None and _better(values, settings.metric, state, ranks):
                     keeper.save_best(state)
                 last = last or _out_of_patience(state, settings)
             if values or last or state.step % settings.every.log == 0:
@@ -137,6 +142,7 @@ def train(
         finished = early or budget.done(state)
         if finished and settings.metric is not None:
             keeper.load_best(state)
+        sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
         return Result(
             exit="stopped early" if early else "finished" if finished else "interrupted",
             step=state.step,
@@ -155,16 +161,12 @@ def _load(batches: Prefetch, ranks: Ranks, index: int, count: int) -> list[Share
     return [(i, batch, counts) for (i, counts), batch in zip(mine, loaded, strict=True)]
 
 
-def _totals(task: Task, shares: list[Share], ranks: Ranks, device: torch.device) -> list[int]:
+def _totals(task: Task, shares: list[Share], ranks: Ranks) -> list[int]:
     """Add up the tokens and the items of each part of the loss, over a whole step and all ranks."""
-    rows = [
-        [batch.tokens, *(found[part] for part in task.weights)]
-        for _, batch, counts in shares
-        if counts
-        for found in [task.counts(batch)]
-    ]
-    totals = torch.tensor(rows or [[0] * (1 + len(task.weights))], dtype=torch.int64).sum(0)
-    return ranks.sum(totals.to(device)).tolist() if ranks.world > 1 else totals.tolist()
+    batches = [batch for _, batch, counts in shares if counts]
+    found = [task.counts(batch) for batch in batches]
+    mine = [sum(batch.tokens for batch in batches), *(sum(counts[part] for counts in found) for part in task.weights)]
+    return [int(total) for total in ranks.sum(mine)]
 
 
 def _evaluate(evaluate: Evaluate, network: nn.Module, ranks: Ranks) -> dict[str, float]:
@@ -178,13 +180,13 @@ def _evaluate(evaluate: Evaluate, network: nn.Module, ranks: Ranks) -> dict[str,
     return values
 
 
-def _better(values: dict[str, float], metric: str, state: State, ranks: Ranks, device: torch.device) -> bool:
+def _better(values: dict[str, float], metric: str, state: State, ranks: Ranks) -> bool:
     """Compare the metric with the best so far and note the result in the state."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     if ranks.first and f"evaluation/{name}" not in values:
         known = ", ".join(key.removeprefix("evaluation/") for key in values)
         raise BadConfig(f"the evaluation gives no {name!r} for metric; it gives {known or 'nothing'}")
-    (value,) = ranks.from_first([values.get(f"evaluation/{name}", 0.0)], device)
+    (value,) = ranks.from_first([values.get(f"evaluation/{name}", 0.0)])
     better = state.best is None or sign * value > sign * state.best
     state.stale = 0 if better else state.stale + 1
     if better:

@@ -8,6 +8,7 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from clearhead.errors import BadInput, require
 from clearhead.training.settings import Settings
+from clearhead.training.sharding import as_sharded, as_whole
 
 EPS = 1e-8
 _BLOCK = re.compile(r"(?:^|\.)(?:blocks|groups)\.(\d+)\.")  # ALBERT's shared layers are its groups
@@ -69,10 +70,10 @@ def _depth(name: str, top: int) -> int:
 
 
 def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, torch.Tensor]:
-    """Give what the optimisers remember of each parameter, as "parameter/what"."""
+    """Give what the optimisers remember of each parameter, as "parameter/what"; of shards, all ranks must ask."""
     names: dict[torch.Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     return {
-        f"{names[weight]}/{what}": value
+        f"{names[weight]}/{what}": as_whole(value)
         for optimiser in optimisers
         for weight, memory in optimiser.state.items()
         for what, value in memory.items()
@@ -88,5 +89,9 @@ def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: di
         memories.setdefault(name, {})[what] = value
     for optimiser in optimisers:
         weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-        memory = {place: memories[names[weight]] for place, weight in enumerate(weights) if names[weight] in memories}
+        memory = {
+            place: {what: as_sharded(weight, value) for what, value in memories[names[weight]].items()}
+            for place, weight in enumerate(weights)
+            if names[weight] in memories
+        }
         optimiser.load_state_dict({"state": memory, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -18,10 +18,11 @@ from clearhead.errors import BadConfig, ClearheadError
 from clearhead.objectives.loss import Count
 from clearhead.training.distributed import Ranks, apart
 from clearhead.training.settings import Settings
+from clearhead.training.sharding import Sharding, as_whole, blocks_of
 from clearhead.training.split import split
 from clearhead.training.task import Task
 
-Sums = dict[str, tuple[Tensor, Count]]
+Sums = dict[str, tuple[Count, Count]]
 Run = Callable[[Batch, Tensor], tuple[Tensor, Sums]]
 Share = tuple[int, Batch, bool]  # number of the batch, the batch, whether it counts (see Ranks.share)
 
@@ -37,11 +38,20 @@ class Outcome:
 class Passes:
     """A task made ready to run: in its precision, perhaps compiled, perhaps one of several ranks."""
 
-    def __init__(self, task: Task, settings: Settings, device: torch.device, ranks: Ranks) -> None:
+    def __init__(
+        self, task: Task, settings: Settings, device: torch.device, ranks: Ranks, sharding: Sharding | None = None
+    ) -> None:
+        if settings.compile and sharding is not None:
+            raise BadConfig("a network in shards is not compiled; set compile=False or shard=False")
         if settings.compile and device.type != "cuda":
             raise BadConfig(f"compile is for GPUs, the device is {device}; set compile=False")
         self._task, self._settings, self._device, self._ranks = task, settings, device, ranks
-        self._module = ranks.wrap(_Held(task.network, _runner(_Weighed(task), settings, device)))
+        self._cuda = device.type == "cuda"
+        self._module: nn.Module = _Held(task.network, _runner(_Weighed(task), settings, device))
+        if sharding is not None:
+            sharding.begin(self._module, ranks, device)
+        else:
+            self._module = ranks.wrap(self._module)
         self._limit = _longest(task.network) if settings.compile else None
         self._trained = [weight for weight in task.network.parameters() if weight.requires_grad]
         self.forget()  # what the caller, or a run that broke off, left behind
@@ -61,39 +71,54 @@ class Passes:
             # outside of the handler, which holds on to the tensors of the failed pass. What it added to the gradients
             # is unknown, so that the step begins anew.
             self.forget()
-            if self._device.type == "cuda":
+            if self._cuda:
                 torch.cuda.empty_cache()
             pieces *= 2
 
     def forget(self) -> None:
         """Drop the gradients."""
-        self._task.network.zero_grad(set_to_none=True)
+        for weight in self._trained:  # quicker than zero_grad, which walks through all modules
+            weight.grad = None
 
     def _attempt(self, shares: Sequence[Share], totals: Mapping[str, int], pieces: int) -> Outcome:
         weights = [self._task.weights[part] / max(1, totals[part]) for part in self._task.weights]
         # gradients are averaged over ranks, sums are wanted
-        scales = (self._ranks.world * torch.tensor(weights)).to(self._device, non_blocking=True)
+        scales = torch.tensor([self._ranks.world * weight for weight in weights], pin_memory=self._cuda)
+        scales = scales.to(self._device, non_blocking=True)
         parts = [
             (index, place, piece, counts)
             for index, batch, counts in shares
             for place, piece in enumerate(split(batch, pieces))
         ]
-        gathered: dict[str, list[tuple[Tensor, Count]]] = {}
+        gathered: list[Sums] = []
         for number, (index, place, piece, counts) in enumerate(parts):
             # a batch has the same dropout whichever rank, session or micro-batch of a step it falls to
-            torch.manual_seed(int(rng(self._settings.seed, index, place).integers(2**63)))
+            self._seed(int(rng(self._settings.seed, index, place).integers(2**63)))
             with apart(self._module, last=number == len(parts) - 1):
                 ready = steady(piece, self._limit).to(self._device)
+                if self._settings.compile:
+                    mark(ready)
                 loss, sums = self._module(ready, scales if counts else torch.zeros_like(scales))
                 loss.backward()
-            for name, (value, count) in sums.items():
-                gathered.setdefault(name, []).append((value * counts, count * counts))
-        norm = nn.utils.clip_grad_norm_(self._trained, self._settings.clip)
-        # one transfer for all numbers of a step, because each waits for the device
-        columns = [column for pairs in gathered.values() for column in zip(*pairs, strict=True)]
-        added = torch.stack([torch.as_tensor(sum(column), device=self._device).double() for column in columns])
-        *numbers, size = torch.cat([self._ranks.sum(added), norm.double().reshape(1)]).tolist()
-        return Outcome(dict(zip(gathered, zip(numbers[::2], numbers[1::2], strict=True), strict=True)), size)
+            gathered.append(sums if counts else dict.fromkeys(sums, (0, 0)))
+        norm = as_whole(nn.utils.clip_grad_norm_(self._trained, self._settings.clip))
+        return self._read(gathered, norm)
+
+    def _seed(self, seed: int) -> None:
+        """Seed what this run draws from; `torch.manual_seed` does so for every device there is, and slowly."""
+        torch.default_generator.manual_seed(seed)
+        if self._cuda:
+            torch.cuda.default_generators[self._device.index or 0].manual_seed(seed)
+
+    def _read(self, gathered: list[Sums], norm: Tensor) -> Outcome:
+        """Add up what the passes gave. One transfer brings all numbers of a step, because each waits for the device."""
+        numbers = [number for sums in gathered for pair in sums.values() for number in pair]
+        *read, size = torch.stack([*(n for n in numbers if isinstance(n, Tensor)), norm]).tolist()
+        arrived = iter(read)
+        known = [next(arrived) if isinstance(number, Tensor) else number for number in numbers]
+        names = list(gathered[0])
+        added = self._ranks.sum([sum(known[place :: 2 * len(names)]) for place in range(2 * len(names))])
+        return Outcome(dict(zip(names, zip(added[::2], added[1::2], strict=True), strict=True)), size)
 
 
 def steady(batch: Batch, limit: int | None) -> Batch:
@@ -101,6 +126,14 @@ def steady(batch: Batch, limit: int | None) -> Batch:
     if limit is None or batch.layout.max_length > limit:
         return batch
     return replace(batch, layout=replace(batch.layout, max_length=limit))
+
+
+def mark(batch: Batch) -> None:
+    """Tell the compiler at once that numbers of sequences, tokens and targets differ from batch to batch."""
+    tensors = (batch.ids, batch.layout.offsets, batch.layout.positions, batch.segments, *batch.targets.values())
+    for tensor in tensors:
+        if tensor is not None:
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
 
 
 def _longest(network: nn.Module) -> int | None:
@@ -120,12 +153,12 @@ class _Weighed(nn.Module):
     def forward(self, batch: Batch, scales: Tensor) -> tuple[Tensor, Sums]:
         """Scales are (P,)."""
         losses = self.losses(batch)
-        total = torch.stack([losses[part].total.float() for part in self.parts])
+        first, *others = (losses[p].total.float() * s for p, s in zip(self.parts, scales.unbind(), strict=True))
         sums: Sums = {}
         for part in self.parts:
             sums[part] = (losses[part].total.detach(), losses[part].count)
             sums |= {f"{part}/{name}": (value.detach(), n) for name, (value, n) in losses[part].metrics.items()}
-        return total @ scales, sums
+        return sum(others, start=first), sums
 
 
 class _Held(nn.Module):
@@ -178,8 +211,7 @@ def in_half(module: nn.Module) -> Run:
 @contextmanager
 def checkpointed(network: nn.Module, wanted: bool) -> Iterator[None]:
     """Keep only what goes into each block of the network and compute the inside again on the way back."""
-    stacks = [module for name, module in network.named_modules() if name.split(".")[-1] == "blocks"]
-    blocks = {block for stack in stacks for block in stack.children()} if wanted else set()
+    blocks = blocks_of(network) if wanted else []
     for block in blocks:
         block.__dict__["forward"] = partial(checkpoint, block.forward, use_reentrant=False)
     try:

@@ -4,17 +4,19 @@ import json
 import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from clearhead.errors import NotFound
+from clearhead.errors import BadInput, NotFound
 from clearhead.training.page import curve, page
 from clearhead.training.settings import Settings
 
-METRICS = "metrics.jsonl"
+METRICS, BOARD = "metrics.jsonl", "tensorboard"
 
 
 class Report:
@@ -22,7 +24,8 @@ class Report:
 
     def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
         self._folder = folder
-        self._board: Any = _board(folder) if tensorboard else None
+        self._boards: Any = _boards() if tensorboard else None
+        self._board: Any = None
         self._settings: dict[str, Any] = {}
         self._bar: Progress | None = None
         self._line = TaskID(0)
@@ -34,7 +37,8 @@ class Report:
         if quiet:
             return
         self._settings = settings.to_json()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        with _writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
         self.rewind(step)
         if sys.stderr.isatty():
             columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -47,9 +51,11 @@ class Report:
         if self._quiet:
             return
         rows = [row for row in read_rows(self._folder) if row["step"] <= step]
-        stage = self._folder / f".{METRICS}"
-        stage.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        stage.replace(self._folder / METRICS)
+        _replace(self._folder / METRICS, "".join(json.dumps(row) + "\n" for row in rows))
+        if self._boards is not None:
+            self._close()
+            with _writing(self._folder / BOARD):
+                self._board = self._boards(str(self._folder / BOARD), purge_step=step + 1)
 
     def tick(self, step: int, loss: float, rate: float, progress: float, elapsed: float) -> None:
         """Show one step on the terminal."""
@@ -63,11 +69,13 @@ class Report:
         if self._quiet:
             return
         finite = {name: value if math.isfinite(value) else None for name, value in row.items()}
-        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+        path = self._folder / METRICS
+        with _writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(finite) + "\n")
         if self._board is not None:
-            for name in row.keys() - {"step"}:
-                self._board.add_scalar(name, row[name], int(row["step"]))
+            with _writing(self._folder / BOARD):
+                for name in row.keys() - {"step"}:
+                    self._board.add_scalar(name, row[name], int(row["step"]))
 
     def draw(self) -> None:
         """Write curve.svg and report.html from the rows so far."""
@@ -76,16 +84,19 @@ class Report:
         rows = read_rows(self._folder)
         picture = curve(rows)
         for name, text in (("curve.svg", picture), ("report.html", page(self._settings, rows, picture))):
-            stage = self._folder / f".{name}"
-            stage.write_text(text, encoding="utf-8")
-            stage.replace(self._folder / name)
+            _replace(self._folder / name, text)
 
     def end(self) -> None:
         """Take the progress off the terminal and close what is open."""
         if self._bar is not None:
             self._bar.stop()
-        if self._board is not None:
-            self._board.close()
+        self._close()
+
+    def _close(self) -> None:
+        board, self._board = self._board, None
+        if board is not None:
+            with _writing(self._folder / BOARD):
+                board.close()
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
@@ -102,13 +113,36 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _board(folder: Path) -> Any:
+def _boards() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise NotFound("TensorBoard is not installed; run: pip install tensorboard") from None
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that it is the old one or the new one, never half of it."""
+    stage = path.with_name(f".{path.name}")
+    with _writing(path):
+        try:
+            stage.write_text(text, encoding="utf-8")
+            stage.replace(path)
+        except OSError:
+            stage.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"cannot write {path}: {error.strerror or error}; what was saved is whole: "
+            "make room, or give a folder that can be written to, and start again to resume"
+        ) from error
 
 
 def _clock(seconds: float) -> str:

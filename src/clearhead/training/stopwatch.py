@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
-
 from clearhead.training.distributed import Ranks
 from clearhead.training.state import State
 
@@ -11,8 +9,8 @@ from clearhead.training.state import State
 class Stopwatch:
     """Measures a session and writes into the state what the budget plans with."""
 
-    def __init__(self, clock: Callable[[], float], ranks: Ranks, device: torch.device, state: State) -> None:
-        self._clock, self._ranks, self._device = clock, ranks, device
+    def __init__(self, clock: Callable[[], float], ranks: Ranks, state: State) -> None:
+        self._clock, self._ranks = clock, ranks
         self._start = clock() - state.elapsed
         self._begin = self._end = clock()
         self._fresh = True
@@ -30,7 +28,7 @@ class Stopwatch:
         """Note that a step ended and give its seconds; what lies between two steps is evaluation and saving."""
         closing, now = self._begin - self._end, self._clock()
         times = [now - self._start, now - self._begin, 0.0 if self._fresh else closing]
-        state.elapsed, taken, closing = self._ranks.from_first(times, self._device)
+        state.elapsed, taken, closing = self._ranks.from_first(times)
         state.closing = max(state.closing, closing)
         if self._fresh:
             state.setup += taken

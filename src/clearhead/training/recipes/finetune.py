@@ -18,8 +18,10 @@ from clearhead.nn.attend import Attend
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
+from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.kinds import KINDS, Columns, Kind, Options, evaluate
+from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 
 RUN = "run"  # the folder of checkpoints and curves, inside the model's
@@ -57,6 +59,7 @@ def finetune(
     recipe: Finetune | None = None,
     columns: Columns | None = None,
     device: str = "cpu",
+    tensorboard: bool = False,
 ) -> Outcome:
     """Fine-tune the model `source` on `data` and save it in `out`; a run that was stopped there goes on."""
     recipe, task = recipe or Finetune(), find_kind(kind)
@@ -77,11 +80,12 @@ def finetune(
         out / RUN,
         device=device,
         evaluate=(lambda: evaluate(kind, model, held_out)) if held_out else None,
+        report=Report(out / RUN, tensorboard=tensorboard),
     )
     model.network.eval()
     _merge(model)
     figures = evaluate(kind, model, held_out) if held_out else {}
-    if result.exit != "interrupted":
+    if result.exit != "interrupted" and first_process():
         model.save(out)
     return Outcome(model=model, result=result, figures=figures)
 

@@ -1,5 +1,6 @@
 """Pre-training: raw text to a model that fills masks (and judges pairs, or finds replaced tokens)."""
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from clearhead.data.pairs import SentencePairs
 from clearhead.data.pretraining import PackedText
 from clearhead.data.shards import Shards
 from clearhead.data.source import Source
-from clearhead.data.tokenising import tokenise
+from clearhead.data.tokenising import find_shards, tokenise
 from clearhead.errors import BadConfig, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.models import FAMILIES
@@ -21,7 +22,9 @@ from clearhead.models.bert import PRESETS
 from clearhead.models.electra import ElectraConfig
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
+from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
 from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedTokens
@@ -48,7 +51,7 @@ class Pretrain:
         default_factory=lambda: Settings(
             minutes=60.0,
             accumulate=2,
-            learning_rate=1e-3,
+            learning_rate=5e-4,
             warmup=0.1,
             schedule="trapezoidal",
             betas=(0.9, 0.98),
@@ -65,21 +68,38 @@ def pretrain(
     *,
     device: str = "cpu",
     progress: Callable[[int], None] | None = None,
+    tensorboard: bool = False,
 ) -> tuple[Model, Result]:
     """Train a model from scratch and save it in `out`; a run that was stopped there goes on.
 
     `progress` is told how many bytes of the corpus are tokenised.
     """
-    shards = tokenise(corpus, tokenizer, out / CORPUS, progress=progress)
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
     source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
     task, model = build(recipe, tokenizer)
     result = train(
-        task, source, recipe.train, out / RUN, device=device, evaluate=lambda: held_out_figures(task, held_out, device)
+        task,
+        source,
+        recipe.train,
+        out / RUN,
+        device=device,
+        evaluate=lambda: held_out_figures(task, held_out, device),
+        report=Report(out / RUN, tensorboard=tensorboard),
     )
     if result.exit != "interrupted":
         model.network.eval()
-        model.save(out)
+        if first_process():
+            model.save(out)
     return model, result
+
+
+def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Callable[[int], None] | None) -> Shards:
+    """Tokenise in the first process; under torchrun the others wait for what it writes."""
+    if first_process():
+        return tokenise(corpus, tokenizer, folder, progress=progress)
+    while (shards := find_shards(corpus, tokenizer, folder)) is None:
+        time.sleep(1.0)
+    return shards
 
 
 def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
@@ -136,12 +156,14 @@ def generator_config(config: ElectraConfig) -> ElectraConfig:
 
 
 def held_out_figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
-    """Mean of each part of the loss on text that is never trained on, and the perplexity of the masked words."""
+    """Mean of each part of the loss on text never trained on, and the perplexity of masked words if they are asked."""
     sums: dict[str, list[tuple[float, int]]] = {}
     for index in range(min(_HELD_OUT_BATCHES, max(held_out.batches_in(1), 1))):
         for part, loss in task.losses(held_out.batch(index).to(device)).items():
             sums.setdefault(part, []).append((float(loss.total), int(loss.count)))
     means = {part: sum(total for total, _ in rows) / sum(n for _, n in rows) for part, rows in sums.items()}
+    if "masked_lm" not in sums:  # a student may learn relations alone
+        return means
     losses, counts = zip(*sums["masked_lm"], strict=True)
     return {**means, "perplexity": perplexity(losses, counts)}
 

@@ -1,0 +1,58 @@
+"""`clearhead distil`: a large model to a small one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.inout import JsonOption, print_json, progress, up_to
+from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+
+
+def distil(
+    teacher: Annotated[str, typer.Option(help="The model to learn from: a folder or a hub name.")],
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            "--corpus", help="Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the student.")],
+    layers: Annotated[int | None, typer.Option(help="Layers of the student. Default: half of the teacher's.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
+    steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
+    relations: Annotated[
+        bool,
+        typer.Option(
+            "--relations",
+            help="Learn how tokens relate (MiniLM) instead of answers (DistilBERT): the student may be narrower, "
+            "--set model.hidden_size=…, and has no head.",
+        ),
+    ] = False,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train a small model to agree with a large one on your own text; run it again to go on after a stop.
+
+    Example: `clearhead distil --teacher ./my-bert --corpus wiki.jsonl.xz --out ./my-student --minutes 60`
+    """
+    from clearhead.data.corpus import Corpus
+    from clearhead.pipelines.model import load
+    from clearhead.training.overrides import override
+    from clearhead.training.recipes import distil as recipes
+
+    texts, large = Corpus(corpus), load(teacher)
+    objective = "relations" if relations else None
+    plan = override(
+        recipes.recipe_for(large, layers=layers),
+        changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps),
+    )
+    with progress("tokenising", texts.size, of_bytes=True) as advance:
+        report = up_to(advance)
+        student, result = recipes.distil(large, texts, out, plan, device=pick_device(device), progress=report)
+    if json:
+        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
+    else:
+        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {student!r} in {out}")
