@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_readmes_python_runs_after_the_demo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    main()
+    main(steps=5)
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     exec(snippet, names)

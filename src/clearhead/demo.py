@@ -1,4 +1,4 @@
-"""`make demo`: a tour in a few seconds, offline. Until clearhead ships a trained model, it builds a tiny one itself."""
+"""`make demo`: a tour in about half a minute, offline. Until clearhead ships a trained model, it trains a tiny one."""
 
 import sys
 from pathlib import Path
@@ -7,20 +7,38 @@ import torch
 import typer
 
 import clearhead as ch
+from clearhead.data.corpus import Corpus
+from clearhead.data.masking import Masking
+from clearhead.data.source import rng
 from clearhead.nn.attention import scaled_dot_product, scaled_scores
-from clearhead.nn.layout import Packed
+from clearhead.training.recipes.pretrain import Pretrain, preset, pretrain
+from clearhead.training.settings import Every, Settings
 
-TEXT = """
-The animal didn't cross the street because it was too tired.
-The street was wide, and the animal was alert but slow.
-Be alert! A dog that is not alert will hurt itself when it has to cross a street.
-She went to the bank to get money. The bank gave her money for a house by the river.
-He sat on the bank of the river and saw the water go by. The water was cold and the river was wide.
-He took a train to the city. He likes to train in the morning, before the city is awake.
-If you don't want to get ill, wear a mask. A mask will not hurt you.
-A word is cut into pieces, a piece becomes a vector, and the vectors look at each other.
-Every vector asks a question, every vector holds a key, and every vector gives a value.
-"""
+# all the world the tiny model knows: where animals live and what they eat
+ANIMALS = {
+    "whale": ("sea", "krill"),
+    "shark": ("sea", "fish"),
+    "otter": ("river", "fish"),
+    "trout": ("river", "flies"),
+    "camel": ("desert", "thorns"),
+    "lizard": ("desert", "flies"),
+    "bear": ("forest", "honey"),
+    "owl": ("forest", "mice"),
+    "goat": ("mountain", "grass"),
+    "eagle": ("mountain", "mice"),
+}
+
+
+def stories(count: int) -> str:
+    """Write short documents about animals; each says everything twice, so that one half explains the other."""
+    lines = []
+    for animal in rng(0).choice(list(ANIMALS), count).tolist():
+        place, food = ANIMALS[animal]
+        lines.append(
+            f"The {animal} lives in the {place}. It eats {food} because there is {food} in the {place}. "
+            f"The {animal} was too tired to leave the {place}."
+        )
+    return "\n".join(lines) + "\n"
 
 
 def say(line: str) -> None:
@@ -28,18 +46,20 @@ def say(line: str) -> None:
     typer.secho(f"\n>>> {line}", fg="cyan")
 
 
-def main(folder: Path = Path("demo")) -> None:
+def main(folder: Path = Path("demo"), steps: int = 200) -> None:
     """Run the tour and leave a model and a page in `folder`."""
-    torch.manual_seed(0)
-    typer.echo("This version has no trained model yet, so the demo builds a tiny one on the fly: real parts, random")
-    typer.echo("weights. What it shows is how things work, not what a trained model knows.")
+    typer.echo("This version has no trained model yet, so the demo trains a tiny one on the fly: a BERT of two layers")
+    typer.echo("that has read nothing but a thousand sentences about ten animals.")
+    folder.mkdir(parents=True, exist_ok=True)
+    text = folder / "animals.txt"
+    text.write_text(stories(400), encoding="utf-8")
 
-    say("tokenizer = ch.train_tokenizer(texts=TEXT.splitlines(), vocabulary=300)")
-    tokenizer = ch.train_tokenizer(texts=TEXT.splitlines(), vocabulary=300)
+    say(f'tokenizer = ch.train_tokenizer("{text}", vocabulary=200)')
+    tokenizer = ch.train_tokenizer(text, vocabulary=200)
     typer.echo(f"a WordPiece vocabulary of {tokenizer.vocabulary} tokens")
 
-    say('tokenizer.encode("Be alert!", "BERT will hurt!").rows()        # token, position, sentence')
-    rows = tokenizer.encode("Be alert!", "BERT will hurt!").rows()
+    say('tokenizer.encode("The owl was tired.", "It eats mice.").rows()    # token, position, sentence')
+    rows = tokenizer.encode("The owl was tired.", "It eats mice.").rows()
     typer.echo("  ".join(f"{token} {position}/{sentence}" for token, position, sentence in rows))
 
     say("scaled_scores(q, k), then softmax                             # the lecture's 112 and 96, d = 64")
@@ -47,39 +67,38 @@ def main(folder: Path = Path("demo")) -> None:
     (one, two), (first, second) = scaled_scores(q, k)[0].tolist(), scaled_dot_product(q, k, k)[1][0].tolist()
     typer.echo(f"{one:.0f} and {two:.0f} -> {first:.2f} and {second:.2f}")
 
-    say("model = ch.Model.create(ch.BertConfig(num_hidden_layers=4, hidden_size=128, …), tokenizer)")
-    config = ch.BertConfig(
-        vocab_size=tokenizer.vocabulary,
-        num_hidden_layers=4,
-        hidden_size=128,
-        num_attention_heads=4,
-        intermediate_size=512,
+    say('pretrain(corpus, tokenizer, "demo/model", Pretrain(model=preset("bert", "tiny"), …))')
+    typer.echo("reading about animals …")
+    recipe = Pretrain(
+        model=preset("bert", "tiny"),
+        masking=Masking(),
+        length=64,
+        tokens=1024,
+        train=Settings(steps=steps, learning_rate=2e-3, every=Every(save=10**6, evaluate=10**6)),
     )
-    model = ch.Model.create(config, tokenizer, heads={"masked_lm": tokenizer.vocabulary})
+    _, result = pretrain(Corpus(text), tokenizer, folder / "model", recipe)
+    typer.echo(f"{result.step} steps, {result.tokens:,} tokens, {result.elapsed:.1f} s; curve in {folder}/model/run")
+
+    say(f'model = ch.load("{folder}/model")                             # a folder that transformers reads too')
+    model = ch.load(folder / "model")
     typer.echo(repr(model))
 
+    for question in ("The whale lives in the [MASK].", "The owl lives in the forest. It eats [MASK]."):
+        say(f'model.fill("{question}", top=3)')
+        found = model.fill(question, top=3)
+        typer.echo("   ".join(f"{prediction.token} {prediction.score:.2f}" for prediction in found.predictions))
+
     say("model.embed(texts)                                            # packed: no padding is ever computed")
-    texts = [line for line in TEXT.splitlines() if line]
-    vectors = model.embed(texts)
-    lengths = [len(tokenizer.encode(text)) for text in texts]
-    real, rectangle = sum(lengths), max(lengths) * len(lengths)
-    typer.echo(
-        f"{vectors.shape[0]} vectors of width {vectors.shape[1]}; {real} tokens, padded they would be {rectangle}"
-    )
-    layout = Packed.of(lengths)
-    typer.echo(f"the layout knows where each text starts: {layout.offsets.tolist()}")
+    texts = [f"The {animal} is here." for animal in ANIMALS]
+    vectors = model.embed(texts, normalise=True)
+    typer.echo(f"{vectors.shape[0]} vectors of width {vectors.shape[1]}")
 
-    say(f'model.save("{folder}/model"); ch.load("{folder}/model")           # a folder that transformers reads too')
-    model.save(folder / "model")
-    again = ch.load(folder / "model")
-    typer.echo(f"same vectors: {bool((again.embed(texts) == vectors).all())}")
-
-    sentence = "The animal didn't cross the street because it was too tired"
-    say(f'ch.trace(model, "{sentence}")')
-    trace = ch.trace(again, sentence)
+    sentence = "The bear was too tired to leave the forest. It eats honey."
+    say(f'trace = ch.trace(model, "{sentence}")')
+    trace = ch.trace(model, sentence)
     layer = trace.layers[0]
     rebuilt = (layer.weights @ layer.v - layer.head_output).abs().max().item()
-    typer.echo(f"{trace!r}")
+    typer.echo(repr(trace))
     typer.echo(f"weights · values rebuild every head's output to {rebuilt:.0e}")
 
     page = folder / "attention.html"
@@ -88,11 +107,11 @@ def main(folder: Path = Path("demo")) -> None:
     typer.echo(f"wrote {page}: open it in a browser")
 
     typer.echo("\nTry next:")
-    typer.echo(f'  .venv/bin/clearhead tokenize "Be alert!" "BERT will hurt!" --model {folder}/model')
-    typer.echo(f'  .venv/bin/clearhead look attention "The dog is alert" --model {folder}/model')
+    typer.echo(f'  .venv/bin/clearhead fill "The goat lives in the [MASK]." --model {folder}/model')
+    typer.echo(f'  .venv/bin/clearhead look attention "The camel was tired." --model {folder}/model')
     typer.echo("  .venv/bin/clearhead info OWNER/NAME          # any BERT-family checkpoint on the Hugging Face hub")
-    typer.echo("  docs/architecture.md                         # the way from a string to hidden states")
+    typer.echo("  docs/architecture.md, docs/training.md       # how it works, and how to train your own")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:2]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
