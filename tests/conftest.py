@@ -1,12 +1,19 @@
 """What several rooms' tests share: a small model with a tokenizer, and real weights."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 import clearhead as ch
 from real_weights import minilm
+
+# no test has a time limit; on CI the same examples are tried each time, so that a landing says what it tested
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
