@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadConfig
 from clearhead.nn.layout import Layout
+from clearhead.nn.linear import linear
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -42,7 +43,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Work on each token by itself."""
-        return self.down(self.act(self.up(x)))
+        inner = linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
+        return linear(self.down, inner)
 
 
 class GatedFeedForward(nn.Module):
@@ -56,8 +58,8 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Work on each token by itself."""
-        value, gate = self.up(x).chunk(2, -1)
-        return self.down(self.act(value) * gate)
+        value, gate = linear(self.up, x).chunk(2, -1)
+        return linear(self.down, self.act(value) * gate)
 
 
 class PostNormBlock(nn.Module):

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from clearhead.nn.attend import Attend
 from clearhead.nn.config import check_heads
 from clearhead.nn.layout import Layout
+from clearhead.nn.linear import linear
 from clearhead.nn.positions import Rotary
 
 
@@ -36,8 +37,8 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Mix the tokens of each sequence: (…, D) -> (…, D)."""
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (…, H, K) each
+        q, k, v = linear(self.qkv, x).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (…, H, K) each
         if self.rotary is not None:
             q, k = self.rotary(q, k, layout.positions)
-        mixed: Tensor = self.output(self.attend(q, k, v, layout).flatten(-2))
+        mixed: Tensor = linear(self.output, self.attend(q, k, v, layout).flatten(-2))
         return mixed
