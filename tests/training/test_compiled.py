@@ -61,7 +61,6 @@ def make_batch(index: int) -> Batch:
     return steady(Batch.of(sequences, [[0] * length for length in lengths], targets), LENGTH)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it loads its compiler
 @pytest.mark.parametrize("kind", TASKS)
 def test_few_compilations_for_batches_of_all_shapes(monkeypatch, kind):

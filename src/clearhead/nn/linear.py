@@ -17,7 +17,9 @@ _FUSED = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.
 
 def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
-    if _FUSED is not None and torch.is_inference_mode_enabled() and _fits(layer, x):
+    # compiled code fuses by itself, and cannot look at the mode
+    quick = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and _fits(layer, x)
+    if quick and _FUSED is not None:
         return _FUSED(x, layer.weight, layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
     return F.gelu(out) if act == "gelu" else out
@@ -25,4 +27,10 @@ def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
 
 def _fits(layer: nn.Module, x: Tensor) -> bool:
     # type(…) is: a wrapped layer (LoRA) must be called as it is
-    return type(layer) is nn.Linear and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
+    return (
+        _FUSED is not None
+        and type(layer) is nn.Linear
+        and x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.numel() > 0
+    )
