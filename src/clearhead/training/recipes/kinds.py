@@ -15,7 +15,7 @@ from clearhead.data.conll import read_conll
 from clearhead.data.encoded import Encoded
 from clearhead.data.labels import Labels
 from clearhead.data.readers import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
-from clearhead.data.squad import read_squad
+from clearhead.data.squad import read_questions, read_squad
 from clearhead.data.tags import encode_tags
 from clearhead.evaluation.tasks import EVALUATIONS, Figures
 from clearhead.nn.heads import SentenceVector
@@ -111,6 +111,11 @@ def _read_tags(source: Path | str, columns: Columns) -> list[Any]:
     return list(read_conll(source, iob2=True))
 
 
+def _read_questions(source: Path | str, _: Columns) -> list[Any]:
+    """SQuAD's own layout, or flat records with the same names."""
+    return list(read_squad(source) if str(source).endswith(".json") else read_questions(source))
+
+
 KINDS: dict[str, Kind] = {
     "classify": Kind(
         read=lambda source, columns: list(read_texts(source, **columns)),
@@ -154,7 +159,7 @@ KINDS: dict[str, Kind] = {
         metric="f1",
     ),
     "answer": Kind(
-        read=lambda source, _: list(read_squad(source)),
+        read=_read_questions,
         labels=lambda _: None,
         encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length).encoded,
         task=lambda model, *_: FindSpans(model.network),
