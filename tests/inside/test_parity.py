@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+import transformers
 from torch.testing import assert_close
 
 from clearhead.hub.folder import read_folder
 from clearhead.hub.names import NAMES
 from clearhead.inside.trace import trace_ids
-from references import MODELS, save_theirs, theirs
+from generators import GPT
+from references import MODELS, randomised, save_theirs, theirs
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -21,4 +23,15 @@ def test_weights_are_the_attentions_of_transformers(model, tmp_path):
     layers = trace_ids(encoder, ids).layers
     assert len(layers) == len(expected)
     for layer, wanted in zip(layers, expected, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_decoder_sees_nothing_of_what_comes_later(tmp_path):
+    reference = randomised(transformers.GPT2Model(transformers.GPT2Config(**GPT)), 0).eval()
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    reference.set_attn_implementation("eager")
+    ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = reference(ids[None], output_attentions=True).attentions
+    for layer, wanted in zip(trace_ids(encoder, ids).layers, expected, strict=True):
         assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)

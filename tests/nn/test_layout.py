@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
+from clearhead.nn.heads import SentenceVector
 from clearhead.nn.layout import Packed, Padded
 
 lengths = st.lists(st.integers(0, 6), max_size=6)
@@ -27,12 +28,17 @@ def test_both_layouts_pool_alike(lengths):
     layout = Packed.of(lengths)
     x = torch.randn(sum(lengths), 3)
     padded, rectangle = layout.pad(x, value=7.0)
-    for pool in ("first", "mean", "max"):
+    for pool in ("first", "last", "mean", "max"):
         pooled = getattr(layout, pool)(x)
         if max(lengths, default=0):
             assert_close(getattr(rectangle, pool)(padded), pooled)
         for row, sequence in zip(pooled, layout.split(x), strict=True):
-            by_hand = {"first": lambda s: s[0], "mean": lambda s: s.mean(0), "max": lambda s: s.amax(0)}[pool]
+            by_hand = {
+                "first": lambda s: s[0],
+                "last": lambda s: s[-1],
+                "mean": lambda s: s.mean(0),
+                "max": lambda s: s.amax(0),
+            }[pool]
             assert_close(row, by_hand(sequence) if len(sequence) else torch.zeros(3))
 
 
@@ -57,3 +63,17 @@ def test_bad_layouts_are_refused():
         Packed.of([3, -1])
     with pytest.raises(BadInput, match=r"shape \(4,\)"):
         Padded.of(torch.ones(4))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it loads its compiler
+@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+def test_pooling_compiles_into_one_graph(pool):
+    lengths, x = [2, 0, 3], torch.randn(5, 4)
+    compiled = torch.compile(SentenceVector(pool), backend="eager", fullgraph=True)
+    assert_close(compiled(x, Packed.of(lengths)), getattr(Packed.of(lengths), pool)(x))
+
+
+def test_what_is_computed_once_is_kept():
+    layout = Packed.of([2, 3])
+    assert layout.places is layout.places
+    assert layout.runs is layout.runs

@@ -35,6 +35,15 @@ def test_lecture_table(bert: Tokenizer) -> None:
     assert [(token, sentence) for token, _, sentence in spoken] == [(t, s) for t, _, s in without]
 
 
+def test_tokens_are_joined_as_the_checkpoint_writes_them(
+    bert: Tokenizer, roberta: Tokenizer, albert: Tokenizer
+) -> None:
+    assert bert.join(["be", "alert", "##s", "Zürich", "\ud800"]) == "be alerts Zürich \ufffd"
+    assert roberta.join(["Ġthe", "Ġcat"]) == " the cat"
+    assert albert.join(["▁the", "▁c", "at"]) == "the cat"
+    assert [one.continuation for one in (bert, roberta, albert)] == ["##", None, None]
+
+
 def test_roberta_joins_texts_by_two_separators(roberta: Tokenizer) -> None:
     encoding = roberta.encode("a", "b")
     assert encoding.tokens == ["<s>", "a", "</s>", "</s>", "b", "</s>"]

@@ -15,7 +15,7 @@ from clearhead.text.wordpieces import learn_wordpieces
 
 from .conftest import SENTENCES
 
-SIZES = {"wordpiece": 150, "bpe": 330, "unigram": 110}
+SIZES = {"wordpiece": 150, "bpe": 330, "unigram": 110, "word": 60}
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -43,7 +43,22 @@ def test_special_tokens_have_the_ids_of_their_family() -> None:
         "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
         "bpe": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
         "unigram": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
+        "word": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     }
+
+
+def test_whole_words_are_the_most_frequent_and_others_are_unknown(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(texts=["Die Bank, die Bank!", "eine Bank"], kind="word", vocabulary=8, min_frequency=1)
+    assert vocabulary(tokenizer)[5:] == ["bank", "die", "!"]
+    encoding = tokenizer.encode("die BANK, eine!")
+    assert encoding.tokens == ["[CLS]", "die", "bank", "[UNK]", "[UNK]", "!", "[SEP]"]
+    assert encoding.offsets[2] == (4, 8)
+    assert tokenizer.decode(tokenizer.pieces("die Bank!").ids) == "die bank!"
+    tokenizer.save(tmp_path)
+    assert Tokenizer.from_folder(tmp_path).digest == tokenizer.digest
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "PreTrainedTokenizerFast"
+    with pytest.raises(BadInput, match="No word of the corpus occurs 9 times; lower min_frequency"):
+        train_tokenizer(texts=["a b"], kind="word", min_frequency=9)
 
 
 def test_wordpieces_are_the_most_frequent_merges() -> None:

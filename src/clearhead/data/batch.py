@@ -14,12 +14,16 @@ from clearhead.nn.layout import Packed
 
 @dataclass(frozen=True)
 class Batch:
-    """Packed sequences and the targets of an objective, by name."""
+    """Packed sequences and the targets of an objective, by name.
+
+    Where a sequence is written from another, `source` holds those others, one for each, in the same order.
+    """
 
     ids: Tensor  # (N,)
     layout: Packed
     segments: Tensor | None = None  # (N,)
     targets: dict[str, Tensor] = field(default_factory=dict)
+    source: Self | None = None
 
     @classmethod
     def of(
@@ -38,7 +42,7 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """How many tokens there are."""
+        """How many tokens there are, without those of the source."""
         return self.ids.shape[0]
 
     def to(self, device: torch.device | str) -> Self:
@@ -54,4 +58,5 @@ class Batch:
             layout=layout,
             segments=None if self.segments is None else self.segments.to(device, non_blocking=True),
             targets={name: target.to(device, non_blocking=True) for name, target in self.targets.items()},
+            source=None if self.source is None else self.source.to(device),
         )

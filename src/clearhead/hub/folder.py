@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadInput, WrongTask
 from clearhead.hub.atomic import staged
 from clearhead.hub.config import Description, read_config, to_json
-from clearhead.hub.names import NAMES
-from clearhead.hub.names.table import Names, from_theirs, to_theirs
+from clearhead.hub.names import NAMES, names_of
+from clearhead.hub.names.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
-from clearhead.models import FAMILIES
-from clearhead.nn.heads import MaskedLMHead, SentenceVector
+from clearhead.models import EVERY
+from clearhead.nn.heads import MaskedLMHead, NextTokenHead, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
 from clearhead.text import Tokenizer
@@ -40,7 +40,7 @@ class Checkpoint:
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     """Read a checkpoint folder; nothing in it can choose code to run."""
     description = read_config(folder)
-    names = NAMES[description.family]
+    names = names_of(description.family, description.config)
     tensors = _their_spelling(read_weights(folder), names)
     _drop_redundant(tensors, names, folder)
     outputs = _heads_in(tensors, names, description)
@@ -50,7 +50,9 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     _check_leftover(tensors, names, folder)
     network.load_state_dict(state, strict=False, assign=True)
     for head in network.heads.values():
-        if isinstance(head, MaskedLMHead):  # assigning made two parameters of the one they share
+        if isinstance(head, MaskedLMHead) or (
+            isinstance(head, NextTokenHead) and head.tied
+        ):  # assigning made two parameters of the one they share
             head.weight = network.encoder.embeddings.token.weight
     return Checkpoint(
         description=description,
@@ -66,7 +68,7 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
     Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's.
     """
     description, network = checkpoint.description, checkpoint.network
-    names = NAMES[description.family]
+    names = names_of(description.family, description.config)
     kept = tuple(network.heads if heads is None else heads)
     absent = [name for name in kept if name not in network.heads]
     if absent:
@@ -78,7 +80,7 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
     description = replace(description, architecture=_architecture_for(kept, names), labels=labels)
     tensors = to_theirs(names, dict(part.named_parameters()))
     if not names.architectures[description.architecture or ""]:
-        tensors = {name.removeprefix(f"{names.prefix}."): tensor for name, tensor in tensors.items()}
+        tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     with staged(folder) as stage:
         (stage / "config.json").write_text(json.dumps(to_json(description, dtype), indent=2) + "\n", encoding="utf-8")
@@ -91,29 +93,37 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
 
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
     """Build a network with fresh weights and the named heads, each with its number of outputs."""
-    family = FAMILIES[description.family]
     with torch.device(device):
-        encoder = family.encoder(description.config)
-        return Network(encoder, family.heads(encoder, outputs))
+        encoder = EVERY[description.family].encoder(description.config)
+        return Network(encoder, fresh_heads(description.family, encoder, outputs))
+
+
+def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads of a family, each with its number of outputs."""
+    for name in outputs:
+        known = NAMES[family].heads
+        if name not in known:
+            raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
+    return EVERY[family].heads(encoder, outputs)
 
 
 def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:
     """Bring a file to the spelling of the tables: encoder names with their prefix, norms as weight and bias."""
-    bare = not any(name.startswith(f"{names.prefix}.") for name in tensors)
+    bare = not any(name.startswith(names.stem) for name in tensors)
     spelled = {}
     for name, tensor in tensors.items():
         # files converted from TensorFlow spell a norm's weight and bias as gamma and beta
         name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
         name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
-        spelled[f"{names.prefix}.{name}" if bare else name] = tensor
+        spelled[f"{names.stem}{name}" if bare else name] = tensor
     return spelled
 
 
 def _drop_redundant(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
     """Take out the tensors that repeat another one, after a look that they do."""
-    for name, original in names.redundant.items():
-        copy = tensors.pop(name, None)
-        if copy is None or original is None:
+    for name in [name for name in tensors if numbered(name) in names.redundant]:
+        copy, original = tensors.pop(name), names.redundant[numbered(name)]
+        if original is None:
             continue
         kept = tensors.setdefault(original, copy)
         if kept.shape != copy.shape or not torch.equal(kept, copy.to(kept.dtype)):
@@ -128,6 +138,9 @@ def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description
     declared = names.architectures.get(description.architecture or "", ())
     outputs = {}
     for head, table in names.heads.items():
+        if head == "causal_lm":  # it may have no tensors of its own
+            outputs.update({head: description.config.vocab_size} if head in declared else {})
+            continue
         modules = [part for theirs in table.values() for part in ([theirs] if isinstance(theirs, str) else theirs)]
         present = all(any(f"{module}.{leaf}" in tensors for leaf in ("weight", "bias")) for module in modules)
         if head in declared and not present:
@@ -150,7 +163,7 @@ def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description
 
 def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
     left = sorted(tensors)
-    inside = [name for name in left if name.startswith(f"{names.prefix}.")]
+    inside = [name for name in left if name.startswith(names.stem)]
     if inside:
         raise BadCheckpoint(
             f"{folder}: the encoder has {len(inside)} tensors that its family does not know, such as {inside[0]}; "
@@ -172,7 +185,7 @@ def _architecture_for(heads: Sequence[str], names: Names) -> str:
 def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Give as many labels as the head has outputs, because transformers builds these heads by counting labels."""
     counts = [
-        network.heads[name].get_parameter("classifier.bias").shape[0] for name in _LABELLED if name in network.heads
+        network.heads[name].get_parameter("classifier.weight").shape[0] for name in _LABELLED if name in network.heads
     ]
     if not counts or counts[0] == (2 if labels is None else len(labels)):  # 2 is what no labels mean there
         return labels

@@ -18,6 +18,7 @@ COMPANIONS = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
+    "source.spm",
     "modules.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",

@@ -13,8 +13,9 @@ _POOLING: dict[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "first",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_weightedmean_tokens": "weighted",
 }
-_MODES: dict[str, Pooling] = {"mean": "mean", "cls": "first", "max": "max"}
+_MODES: dict[str, Pooling] = {"mean": "mean", "cls": "first", "max": "max", "weightedmean": "weighted"}
 
 
 def read_sentence_vector(folder: Path) -> SentenceVector | None:
@@ -59,5 +60,5 @@ def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
     if content.get("pooling_mode") in _MODES:
         return _MODES[content["pooling_mode"]]
     raise BadConfig(
-        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, first (cls) and max"
+        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
     )

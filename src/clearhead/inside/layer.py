@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, require
-from clearhead.nn.attend import window_mask
 from clearhead.nn.attention import scaled_scores
 from clearhead.nn.lora import LoRA
 from clearhead.nn.record import Call
+from clearhead.nn.sight import causal_mask, window_mask
 
 # the parts of a block that are watched beside the block itself
 PARTS = ("attention.attend", "attention", "norm_1", "feedforward", "norm_2")
@@ -42,6 +42,7 @@ class Layer:
     feedforward_output: Tensor  # (T, D)
     feedforward_sum: Tensor  # (T, D)
     hidden: Tensor  # (T, D), the hidden states that leave
+    causal: bool = False  # whether a token sees only itself and what is before it
 
     @property
     def heads(self) -> int:
@@ -61,12 +62,12 @@ class Layer:
     @cached_property
     def weights(self) -> Tensor:
         """Softmax of the scores over the tokens in sight: (H, T, T), each row sums to 1."""
-        return _weights(self.q, self.k, self.window)
+        return _weights(self.q, self.k, self.window, causal=self.causal)
 
     def attention(self, head: int) -> Tensor:
         """One head's weights, (T, T), without computing and keeping those of the others."""
         self.check_head(head)
-        return _weights(self.q[head], self.k[head], self.window)
+        return _weights(self.q[head], self.k[head], self.window, causal=self.causal)
 
     def contribution(self, head: int) -> Tensor:
         """What one head adds to the residual stream: (T, D). All heads and the bias make `attention_output`."""
@@ -125,11 +126,14 @@ def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
         feedforward_output=_plain(parts["feedforward"].output),
         feedforward_sum=_plain(block.output if pre_norm else norm_2.inputs[0]),
         hidden=_plain(block.output),
+        causal=getattr(attend.module, "causal", False),
     )
 
 
-def _weights(q: Tensor, k: Tensor, window: int | None) -> Tensor:
+def _weights(q: Tensor, k: Tensor, window: int | None, *, causal: bool) -> Tensor:
     scores = scaled_scores(q, k)
+    if causal:
+        scores = scores.masked_fill(~causal_mask(q.shape[-2], q.device), -torch.inf)
     if window is not None:
         scores = scores.masked_fill(~window_mask(q.shape[-2], window, q.device), -torch.inf)
     return scores.softmax(-1)

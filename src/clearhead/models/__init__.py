@@ -6,16 +6,41 @@ from typing import Any
 
 from torch import nn
 
-from clearhead.models import albert, bert, distilbert, electra, modernbert, roberta
+from clearhead.models import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+    elmo,
+    gpt,
+    modernbert,
+    rnnlm,
+    roberta,
+    seq2seq,
+    t5,
+    transformer,
+    word2vec,
+)
 
 
 @dataclass(frozen=True)
 class Family:
-    """What a model file offers: its configuration, its encoder, and the heads that go with it."""
+    """What a model file offers: its configuration, its encoder, and the heads that go with it.
+
+    What a decoder calls its encoder is all of it but the head, the decoder's own blocks included.
+    """
 
     config: type
     encoder: Callable[[Any], nn.Module]
     heads: Callable[..., dict[str, nn.Module]]
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A model from before the Transformer: its configuration, and the one network that this makes."""
+
+    config: type
+    network: Callable[[Any], nn.Module]
 
 
 # by the `model_type` of a published config.json
@@ -29,4 +54,21 @@ FAMILIES = {
     # after the family that they are: a configuration of our own making goes by the first name of its class
     "camembert": Family(roberta.RobertaConfig, roberta.Roberta, roberta.heads),
     "xlm-roberta": Family(roberta.RobertaConfig, roberta.Roberta, roberta.heads),
+}
+
+# decoders, which write: their "causal_lm" head tells the next token; see clearhead.decoding
+GENERATORS = {
+    "gpt2": Family(gpt.Gpt2Config, gpt.Gpt2, gpt.heads),
+    "marian": Family(transformer.TransformerConfig, transformer.Transformer, transformer.heads),
+    "t5": Family(t5.T5Config, t5.T5, t5.heads),
+}
+
+EVERY = FAMILIES | GENERATORS
+
+# by the `model_type` of our own config.json; nobody else's holds these
+RECURRENT = {
+    **{name: Recurrent(seq2seq.Seq2SeqConfig, build) for name, build in seq2seq.BUILD.items()},
+    **{name: Recurrent(rnnlm.RecurrentLMConfig, build) for name, build in rnnlm.BUILD.items()},
+    "elmo": Recurrent(elmo.ElmoConfig, elmo.Elmo),
+    "word2vec": Recurrent(word2vec.Word2VecConfig, word2vec.Word2Vec),
 }

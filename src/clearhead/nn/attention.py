@@ -21,11 +21,14 @@ def key_value(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / √K) v and its weights: q (…, T, K), k and v (…, S, K) -> (…, T, K), (…, T, S).
 
-    `allowed` is True where a query may see a key; a query that may see nothing gets zeros.
+    `allowed` is True where a query may see a key, or a number to add to each score, -inf where it may not; a query
+    that may see nothing gets zeros.
     """
     scores = scaled_scores(q, k)
     if allowed is None:
         weights = scores.softmax(-1)
+    elif allowed.is_floating_point():
+        weights = (scores + allowed).softmax(-1).nan_to_num(0.0)
     else:
         weights = scores.masked_fill(~allowed, -float("inf")).softmax(-1).nan_to_num(0.0)
     return weights @ v, weights

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
     "silu": F.silu,
+    "swish": F.silu,
     "tanh": F.tanh,
 }
 
@@ -103,7 +105,7 @@ class PreNormBlock(nn.Module):
         self.feedforward = feedforward
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """(…, D) -> (…, D)."""
-        x = x + self.dropout(self.attention(self.norm_1(x), layout))
+    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+        """(…, D) -> (…, D); what else is `given` goes to the attention, such as a decoder's past."""
+        x = x + self.dropout(self.attention(self.norm_1(x), layout, *given))
         return x + self.dropout(self.feedforward(self.norm_2(x)))

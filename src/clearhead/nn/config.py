@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from clearhead.errors import BadConfig, require
 from clearhead.nn.blocks import activation
 
-_MAY_BE_ZERO = {"pad_token_id", "type_vocab_size"}
+_MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "type_vocab_size"}
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
 
 
@@ -26,7 +26,7 @@ def check_config(config: Any, *activations: str) -> None:
     for name in activations:
         activation(name)
     pad, size = config.pad_token_id, config.vocab_size
-    require(pad < size, f"pad_token_id {pad} must be less than vocab_size {size}")
+    require(pad is None or pad < size, f"pad_token_id {pad} must be less than vocab_size {size}")
 
 
 def check_heads(width: int, heads: int, names: tuple[str, str] = ("hidden_size", "num_attention_heads")) -> None:

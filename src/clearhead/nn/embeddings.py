@@ -83,6 +83,24 @@ class TokenEmbeddings(nn.Module):
         return self.dropout(self.norm(self.token(ids)))
 
 
+class PlacedEmbeddings(nn.Module):
+    """token · scale + position, not normalised: for decoders and the 2017 Transformer.
+
+    `position` gives a vector for a position: an `nn.Embedding`, or a fixed table.
+    """
+
+    def __init__(self, vocabulary: int, width: int, position: nn.Module, *, dropout: float, scale: float = 1.0) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = position
+        self.dropout = nn.Dropout(dropout)
+        self.scale = scale
+
+    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Ids and positions (…) -> (…, D)."""
+        return self.dropout(self.token(ids) * self.scale + self.position(positions))
+
+
 def check_length(longest: int, limit: int) -> None:
     """Refuse a sequence that has more tokens than the model has positions."""
     require(

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, require
 from clearhead.nn.blocks import activation
 from clearhead.nn.layout import Layout
+from clearhead.nn.linear import product
 
-Pooling = Literal["mean", "first", "max"]
+Pooling = Literal["mean", "first", "max", "weighted"]
 
 
 class MaskedLMHead(nn.Module):
@@ -35,6 +36,39 @@ class MaskedLMHead(nn.Module):
         if where is not None:
             hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
         return F.linear(self.norm(self.act(self.dense(hidden))), self.weight, self.bias)
+
+
+class NextTokenHead(nn.Module):
+    """Which token comes next? The output matrix is the token embedding itself, or one of its own (`tied=False`).
+
+    `scale` multiplies the hidden states before; `bias` is kept as a row, (1, V), as Marian has it.
+    """
+
+    def __init__(self, token: nn.Embedding, *, tied: bool = True, bias: bool = False, scale: float = 1.0) -> None:
+        super().__init__()
+        self.tied = tied
+        self.weight = token.weight if tied else nn.Parameter(torch.empty_like(token.weight))  # (V, D)
+        self.bias = nn.Parameter(torch.zeros(1, token.num_embeddings)) if bias else None
+        self.scale = scale
+
+    def forward(self, hidden: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+        """Logits (…, V), or (M, V) for the tokens chosen by `where`: a bool mask (…) or indices into all tokens."""
+        if where is not None:
+            hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
+        logits = product(hidden if self.scale == 1.0 else hidden * self.scale, self.weight)
+        return logits if self.bias is None else logits + self.bias[0]
+
+
+class LastTokenHead(nn.Module):
+    """One answer for a sequence from its last token, the only one that has seen all others in a decoder."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(width, outputs, bias=False)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, L)."""
+        return self.classifier(layout.last(hidden))
 
 
 class Pooler(nn.Module):
@@ -124,7 +158,10 @@ class ReplacedTokenHead(nn.Module):
 
 
 class SentenceVector(nn.Module):
-    """One vector for a text, without parameters: the mean, maximum or first of its token vectors."""
+    """One vector for a text, without parameters: the mean, maximum or first of its token vectors.
+
+    "weighted" is the mean in which the n-th token counts n times.
+    """
 
     def __init__(self, pooling: Pooling = "mean", *, normalise: bool = False) -> None:
         super().__init__()

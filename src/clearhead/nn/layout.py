@@ -6,18 +6,31 @@ layout they are in. Only attention does, and the heads that read one vector per 
 
 # B batch · T longest sequence · N tokens of all sequences together · D width
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
-from typing import Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
 
 Backend = Literal["explicit", "sdpa", "varlen"]
+Value = TypeVar("Value")
+
+
+class once(Generic[Value]):  # noqa: N801, since it is used as a decorator
+    """A property that is computed once: functools has one too, but with a lock that compiled code cannot take."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+
+    def __get__(self, layout: Any, _: type) -> Value:
+        value = self._compute(layout)
+        layout.__dict__[self._compute.__name__] = value  # found there from now on, before this is asked
+        return value
 
 
 @dataclass(frozen=True)
@@ -37,12 +50,16 @@ class Packed:
     def of(cls, lengths: Sequence[int], device: torch.device | str = "cpu", backend: Backend | None = None) -> Self:
         """Lay out sequences of these lengths; a length may be 0."""
         require(all(n >= 0 for n in lengths), f"lengths must not be negative, got {list(lengths)}", BadInput)
-        counts = torch.tensor(lengths, dtype=torch.int64)
-        offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
-        torch.cumsum(counts, 0, out=offsets[1:])
-        positions = torch.arange(int(offsets[-1])) - offsets[:-1].repeat_interleave(counts)
+        # numpy, because torch would start threads for it, which a thread that makes batches should not
+        counts = np.array(lengths, dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
         return cls(
-            tuple(lengths), offsets.int().to(device), positions.to(device), max(lengths, default=0), backend=backend
+            tuple(lengths),
+            torch.from_numpy(offsets.astype(np.int32)).to(device),
+            torch.from_numpy(positions).to(device),
+            max(lengths, default=0),
+            backend=backend,
         )
 
     @property
@@ -50,7 +67,7 @@ class Packed:
         """Number of sequences."""
         return self.offsets.shape[0] - 1  # compiled code can let a shape vary, not a tuple's length
 
-    @cached_property
+    @once
     def runs(self) -> list[tuple[int, int, int]]:
         """Neighbours of equal length as (first token, sequences, length): each is a rectangle without a copy."""
         runs, start = [], 0
@@ -72,11 +89,25 @@ class Packed:
         first = x[self.offsets[:-1].long().clamp(max=x.shape[0] - 1)]
         return first.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
 
+    def last(self, x: Tensor) -> Tensor:
+        """Take each sequence's last token: (N, D) -> (B, D); an empty sequence gives zeros."""
+        if not x.shape[0]:
+            return x.new_zeros(self.batch, x.shape[-1])
+        last = x[self.offsets[1:].long().clamp(min=1) - 1]
+        return last.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
+
     def mean(self, x: Tensor) -> Tensor:
         """Average each sequence's tokens: (N, D) -> (B, D); an empty sequence gives zeros."""
         counts = self.offsets.diff()
         total = x.new_zeros(self.batch, x.shape[-1]).index_add_(0, self._owner, x)
         return total / counts.clamp(min=1).unsqueeze(-1)
+
+    def weighted(self, x: Tensor) -> Tensor:
+        """Average in which the n-th token counts n times: (N, D) -> (B, D); an empty sequence gives zeros."""
+        counts = self.offsets.diff().long()
+        weights = (self.positions + 1).to(x.dtype).unsqueeze(-1)
+        total = x.new_zeros(self.batch, x.shape[-1]).index_add_(0, self._owner, x * weights)
+        return total / (counts * (counts + 1) // 2).clamp(min=1).unsqueeze(-1)
 
     def max(self, x: Tensor) -> Tensor:
         """Take the largest value of each feature in each sequence: (N, D) -> (B, D); empty gives zeros."""
@@ -95,12 +126,12 @@ class Packed:
         layout = Padded.of(keep, backend=self.backend if self.backend != "varlen" else None)
         return padded.unflatten(0, (self.batch, self.max_length)), layout
 
-    @cached_property
+    @once
     def places(self) -> Tensor:
         """Where each token lies in the rectangle, row after row: (N,). Nobody waits for a GPU to find it."""
         return self._owner * self.max_length + self.positions
 
-    @cached_property
+    @once
     def _owner(self) -> Tensor:
         """Which sequence each token belongs to, (N,)."""
         return torch.repeat_interleave(self.offsets.diff().long(), output_size=self.positions.shape[0])
@@ -155,10 +186,21 @@ class Padded:
         first = x[torch.arange(self.batch, device=x.device), self.keep.int().argmax(1)]
         return first.where(self.keep.any(1, keepdim=True), 0.0)
 
+    def last(self, x: Tensor) -> Tensor:
+        """Take each sequence's last real token: (B, T, D) -> (B, D); an empty sequence gives zeros."""
+        columns = torch.arange(self.max_length, device=x.device)
+        last = x[torch.arange(self.batch, device=x.device), columns.where(self.keep, 0).amax(1)]
+        return last.where(self.keep.any(1, keepdim=True), 0.0)
+
     def mean(self, x: Tensor) -> Tensor:
         """Average each sequence's real tokens: (B, T, D) -> (B, D); an empty sequence gives zeros."""
         keep = self.keep.unsqueeze(-1)
         return x.where(keep, 0.0).sum(1) / keep.sum(1).clamp(min=1)
+
+    def weighted(self, x: Tensor) -> Tensor:
+        """Average in which the n-th token counts n times: (B, T, D) -> (B, D); an empty sequence gives zeros."""
+        weights = ((self.positions + 1) * self.keep).unsqueeze(-1)
+        return (x.where(self.keep.unsqueeze(-1), 0.0) * weights).sum(1) / weights.sum(1).clamp(min=1)
 
     def max(self, x: Tensor) -> Tensor:
         """Take the largest value of each feature in each sequence: (B, T, D) -> (B, D); empty gives zeros."""

@@ -17,20 +17,21 @@ _FUSED = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.
 
 def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
-    # compiled code fuses by itself, and cannot look at the mode
-    quick = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and _fits(layer, x)
-    if quick and _FUSED is not None:
+    # type(…) is: a wrapped layer (LoRA) must be called as it is
+    if type(layer) is nn.Linear and _FUSED is not None and _fits(x):
         return _FUSED(x, layer.weight, layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
     return F.gelu(out) if act == "gelu" else out
 
 
-def _fits(layer: nn.Module, x: Tensor) -> bool:
-    # type(…) is: a wrapped layer (LoRA) must be called as it is
-    return (
-        _FUSED is not None
-        and type(layer) is nn.Linear
-        and x.dtype == torch.float32
-        and x.device.type == "cpu"
-        and x.numel() > 0
-    )
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply with a matrix that is no layer, such as a token table: (…, in) -> (…, out)."""
+    if _FUSED is not None and _fits(x):
+        return _FUSED(x, weight, None, "none", [], "")
+    return F.linear(x, weight)
+
+
+def _fits(x: Tensor) -> bool:
+    # compiled code fuses by itself, and cannot look at the mode
+    quick = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+    return quick and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0

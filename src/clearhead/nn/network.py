@@ -39,9 +39,12 @@ class Network(nn.Module):
         self.encoder: Any = encoder  # an Encoder and a Module
         self.heads = nn.ModuleDict(heads)
 
-    def forward(self, head: str, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Run the encoder and one head: ids (N,) packed or (B, T) padded -> what the head returns."""
+    def forward(self, head: str, ids: Tensor, layout: Layout | None = None, beside: Any = None) -> Tensor:
+        """Run the encoder and one head: ids (N,) packed or (B, T) padded -> what the head returns.
+
+        `beside` is what the family reads beside the ids: segments, or the `Source` of an encoder–decoder.
+        """
         if head not in self.heads:
             raise WrongTask(f"this model has no head {head!r}; it has {', '.join(self.heads) or 'none'}")
         layout = layout or Padded.full(ids)
-        return self.heads[head](self.encoder(ids, layout, segments), layout)
+        return self.heads[head](self.encoder(ids, layout, beside), layout)

@@ -22,6 +22,21 @@ def sinusoidal_split(length: int, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
+class SinusoidalPositions(nn.Module):
+    """The angles of the 2017 paper as a fixed table, all sines first, then all cosines, as Marian lays them out."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        with torch.device(_home()):
+            table = sinusoidal_interleaved(length, width)
+        self.table: Tensor
+        self.register_buffer("table", torch.cat([table[:, 0::2], table[:, 1::2]], -1), persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Positions (…) -> (…, D)."""
+        return self.table[positions]
+
+
 class Rotary(nn.Module):
     """Su et al. 2021: turn each pair of features by an angle that grows with the position.
 
@@ -31,9 +46,7 @@ class Rotary(nn.Module):
     def __init__(self, head_width: int, theta: float, length: int) -> None:
         super().__init__()
         require(head_width % 2 == 0, f"rotary positions need an even head width, got {head_width}")
-        # checkpoints bring parameters and not this table, so it has to be real in a model built on "meta"
-        home = torch.get_default_device()
-        home = torch.device("cpu") if home.type == "meta" else home
+        home = _home()
         frequencies = 1 / theta ** (torch.arange(0, head_width, 2, device=home) / head_width)
         angles = torch.arange(length, device=home)[:, None] * frequencies  # (T, K/2)
         self.cos: Tensor
@@ -45,6 +58,12 @@ class Rotary(nn.Module):
         """Turn queries and keys (…, H, K) at positions (…)."""
         cos, sin = (table[positions].unsqueeze(-2).to(q.dtype) for table in (self.cos, self.sin))  # (…, 1, K)
         return q * cos + _quarter_turn(q) * sin, k * cos + _quarter_turn(k) * sin
+
+
+def _home() -> torch.device:
+    """Where a table is made: checkpoints bring parameters and not tables, so it has to be real in a "meta" model."""
+    home = torch.get_default_device()
+    return torch.device("cpu") if home.type == "meta" else home
 
 
 def _quarter_turn(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The three tokenizer families, put together from a vocabulary: BERT's, RoBERTa's and ALBERT's."""
+"""The tokenizer families, put together from a vocabulary: BERT's, RoBERTa's and ALBERT's, and whole words."""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,6 +40,17 @@ def bert(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> t
     library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
     library.decoder = decoders.WordPiece()
     library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
+
+
+def words(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """Whole words, split as BERT does, with BERT's special tokens, which the vocabulary must hold."""
+    library = tokenizers.Tokenizer(models.WordLevel(dict(vocabulary), unk_token=_UNKNOWN))
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
+    library.decoder = decoders.WordPiece()  # for its spaces: none before a full stop
+    library.add_special_tokens(list(BERT_SPECIALS))
     return library
 
 

@@ -8,8 +8,9 @@ import tokenizers
 
 from clearhead.errors import BadCheckpoint, NotFound, require
 from clearhead.text import families
+from clearhead.text.sentencepieces import marian
 
-_LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt"
+_LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm"
 
 
 def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
@@ -25,6 +26,8 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             split_chinese=settings.get("tokenize_chinese_chars", True) is not False,
         )
         return families.bert(read_vocabulary(folder / "vocab.txt"), normalizer), settings
+    if (folder / "vocab.json").exists() and (folder / "source.spm").exists():
+        return marian(_read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")

@@ -49,13 +49,13 @@ def text_field(line: str, field: str, where: str) -> str:
     return valid_text(str(text))
 
 
-def optional(module: str, purpose: str) -> Any:
+def optional(module: str, purpose: str, extra: str = "data") -> Any:
     """Import a package that only some uses need; `purpose` says which, as in "reading a.parquet"."""
     try:
         return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        message = f"{purpose} needs {package}, which is not installed: pip install 'clearhead[data]'"
+        message = f"{purpose} needs {package}, which is not installed: pip install 'clearhead[{extra}]'"
         raise NotFound(message[0].upper() + message[1:]) from None
 
 

@@ -140,6 +140,16 @@ class Tokenizer:
         require(wrong is None, f"Id {wrong} is not among the {self.vocabulary} tokens of the vocabulary.", BadInput)
         return str(self._library.decode(list(ids), skip_special_tokens=not special))
 
+    def join(self, tokens: Sequence[str]) -> str:
+        """Text of these tokens, as the checkpoint writes it; what is not in the vocabulary is taken as it is."""
+        decoder, valid = self._library.decoder, [valid_text(token) for token in tokens]
+        return " ".join(valid) if decoder is None else str(decoder.decode(valid))
+
+    @property
+    def continuation(self) -> str | None:
+        """What a piece that continues a word begins with ("##" in BERT); None where pieces do not show it."""
+        return getattr(self._library.model, "continuing_subword_prefix", None) or None
+
     @property
     def vocabulary(self) -> int:
         """How many tokens there are."""
@@ -227,7 +237,8 @@ class Tokenizer:
     def _settings_to_save(self) -> dict[str, Any]:
         tokens = {f"{role}_token": token for role, token in self._special.items()}
         normalizer = self._library.normalizer
-        if not isinstance(normalizer, normalizers.BertNormalizer):
+        wordpiece = isinstance(self._library.model, models.WordPiece)
+        if not (wordpiece and isinstance(normalizer, normalizers.BertNormalizer)):
             # without this list, transformers leaves the segments of a pair out
             read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
             return {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": read, **tokens, **self.settings}

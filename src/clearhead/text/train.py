@@ -1,11 +1,11 @@
 """Training a tokenizer on one's own text: the same text gives the same vocabulary."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from clearhead.errors import BadInput, require
 from clearhead.text import families
@@ -15,7 +15,7 @@ from clearhead.text.unigrams import learn_unigrams
 from clearhead.text.wordcounts import count_words, with_common_characters
 from clearhead.text.wordpieces import learn_wordpieces
 
-KINDS = ("wordpiece", "bpe", "unigram")
+KINDS = ("wordpiece", "bpe", "unigram", "word")
 
 
 def train_tokenizer(
@@ -31,8 +31,9 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from files, or from texts, streamed; `progress` gets the bytes read so far.
 
-    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes) or unigram (ALBERT's). What is rarer than `min_frequency`,
-    and words with characters beyond the `limit_alphabet` most frequent, teach nothing; bpe keeps case and every byte.
+    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's) or word (whole words). What is rarer
+    than `min_frequency`, and words with characters beyond the `limit_alphabet` most frequent, teach nothing; bpe keeps
+    case and every byte.
     """
     paths = [files] if isinstance(files, str | Path) else list(files)
     require(kind in KINDS, f"There is no tokenizer of kind {kind!r}; choose {', '.join(KINDS)}.", BadInput)
@@ -42,7 +43,7 @@ def train_tokenizer(
     stream = read_texts(paths, progress) if texts is None else watched(texts, progress)
     if kind == "bpe":
         return _train_bpe(stream, vocabulary, min_frequency)
-    train = _train_wordpiece if kind == "wordpiece" else _train_unigram
+    train = {"wordpiece": _train_wordpiece, "unigram": _train_unigram, "word": _train_words}[kind]
     return train(stream, vocabulary, min_frequency, limit_alphabet, lowercase)
 
 
@@ -50,16 +51,28 @@ def _train_wordpiece(
     texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
 ) -> Tokenizer:
     normalizer = families.bert_normalizer(lowercase=lowercase)
-    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-
-    def split(form: str) -> list[str]:
-        return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
-
-    words = with_common_characters(count_words(texts, split), limit_alphabet)
+    words = with_common_characters(count_words(texts, _splits(normalizer)), limit_alphabet)
     room = vocabulary - len(families.BERT_SPECIALS)
     pieces = learn_wordpieces(words, size=room, min_frequency=min_frequency)
     tokens = dict.fromkeys((*families.BERT_SPECIALS, *pieces))
     return Tokenizer(families.bert({token: i for i, token in enumerate(tokens)}, normalizer))
+
+
+def _train_words(
+    texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
+) -> Tokenizer:
+    normalizer = families.bert_normalizer(lowercase=lowercase)
+    words = with_common_characters(count_words(texts, _splits(normalizer)), limit_alphabet)
+    frequent = sorted((word for word in words if words[word] >= min_frequency), key=lambda word: (-words[word], word))
+    require(bool(frequent), f"No word of the corpus occurs {min_frequency} times; lower min_frequency.", BadInput)
+    tokens = list(dict.fromkeys((*families.BERT_SPECIALS, *frequent)))[:vocabulary]
+    return Tokenizer(families.words({token: i for i, token in enumerate(tokens)}, normalizer))
+
+
+def _splits(normalizer: normalizers.Normalizer) -> Callable[[str], list[str]]:
+    """BERT's words: what stands between white space, without the punctuation, which stands alone."""
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return lambda form: [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
 
 
 def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int) -> Tokenizer:

@@ -18,7 +18,10 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer; the 1 in norm_1 is part
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Module paths, ours → theirs; `{}` stands for a layer's number, a path covers its weight and its bias."""
+    """Module paths, ours → theirs; `{}` stands for a layer's number, a path covers its weight and its bias.
+
+    A path that ends in a parameter's own name stands for that parameter alone.
+    """
 
     prefix: str  # of the encoder inside a model with a head; a bare encoder is saved without it
     encoder: Mapping[str, Theirs]
@@ -26,6 +29,8 @@ class Names:
     architectures: Mapping[str, tuple[str, ...]]  # their class → our heads
     # heads that a file may hold beyond its architecture, known by their tensors alone
     companions: tuple[str, ...] = ()
+    # our modules whose matrices are stored on their sides
+    transposed: tuple[str, ...] = ()
     # tensors that repeat another one, by its name, or that are no parameters (None)
     redundant: Mapping[str, str | None] = field(default_factory=dict)
     # configuration values that change the computation, and the one value of each that we compute
@@ -33,6 +38,13 @@ class Names:
     # where the fields of config.json are not one to one ours
     read_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
     write_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    # where a family's tables depend on its configuration
+    version: "Callable[[Any], Names] | None" = None
+
+    @property
+    def stem(self) -> str:
+        """What the names of the encoder's tensors begin with."""
+        return f"{self.prefix}." if self.prefix else ""
 
 
 def their_names(names: Names, ours: str) -> tuple[str, ...]:
@@ -44,11 +56,23 @@ def their_names(names: Names, ours: str) -> tuple[str, ...]:
     else:
         head, _, path = path.partition(".")
         table = names.heads[head]
+    if (whole := f"{path}.{leaf}".lstrip(".")) in table:
+        return (str(table[whole]),)
     numbers = _NUMBER.findall(path)
-    theirs = table[_NUMBER.sub("{}", path)]
+    theirs = table[numbered(path)]
     modules = (theirs,) if isinstance(theirs, str) else theirs
-    prefix = f"{names.prefix}." if owner == "encoder" else ""
+    prefix = names.stem if owner == "encoder" else ""
     return tuple(prefix + module.format(*numbers) + "." + leaf for module in modules)
+
+
+def numbered(path: str) -> str:
+    """Put `{}` in the place of each layer's number."""
+    return _NUMBER.sub("{}", path)
+
+
+def _lies_on_its_side(names: Names, ours: str) -> bool:
+    path, _, leaf = ours.removeprefix("encoder.").rpartition(".")
+    return leaf == "weight" and numbered(path) in names.transposed
 
 
 def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -63,7 +87,9 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
         if absent:
             missing.extend(absent)
             continue
-        share = (parameter.shape[0] // len(parts), *parameter.shape[1:])
+        turned = _lies_on_its_side(names, name)
+        shape = parameter.shape[::-1] if turned else parameter.shape
+        share = (shape[0] // len(parts), *shape[1:])
         for part in parts:
             if tensors[part].shape != share or not tensors[part].is_floating_point():
                 raise BadCheckpoint(
@@ -71,7 +97,7 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
                     f"asks for floats of shape {share}; config.json and the weights are from different models"
                 )
         tensor = tensors[parts[0]] if len(parts) == 1 else torch.cat([tensors[part] for part in parts])
-        ours[name] = tensor
+        ours[name] = tensor.mT.contiguous() if turned else tensor
     if missing:
         raise BadCheckpoint(
             f"{len(missing)} tensors are missing, such as {missing[0]}; the file is incomplete or "
@@ -87,5 +113,6 @@ def to_theirs(names: Names, parameters: Mapping[str, Tensor]) -> dict[str, Tenso
     theirs: dict[str, Tensor] = {}
     for name, tensor in parameters.items():
         parts = their_names(names, name)
-        theirs.update(zip(parts, tensor.detach().chunk(len(parts)), strict=True))
+        tensor = tensor.detach().mT if _lies_on_its_side(names, name) else tensor.detach()
+        theirs.update(zip(parts, tensor.chunk(len(parts)), strict=True))
     return theirs

@@ -1,0 +1,143 @@
+"""One token after another: the likeliest (greedy), or one drawn by chance (sampling)."""
+
+# B rows still running · V vocabulary
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from clearhead.decoding.contract import Continues
+from clearhead.decoding.controls import Controls
+from clearhead.decoding.results import Output, Recorder, log_probability
+from clearhead.decoding.sampling import Sampling
+from clearhead.errors import BadInput
+
+Texts = Sequence[Sequence[int]]
+Choose = Callable[[Tensor], Tensor]
+
+
+def greedy(
+    model: Continues,
+    prompts: Texts,
+    controls: Controls,
+    *,
+    history: Texts | None = None,
+    recorder: Recorder | None = None,
+) -> list[Output]:
+    """Write the likeliest token each time. `history` is what the rules on repetition count as written before.
+
+    For a decoder-only model that is the prompts; a source is no history.
+    """
+    return _Writing(model, prompts, controls, _likeliest, history, recorder).finish()
+
+
+def sample(
+    model: Continues,
+    prompts: Texts,
+    controls: Controls,
+    sampling: Sampling,
+    *,
+    generator: torch.Generator,
+    history: Texts | None = None,
+    recorder: Recorder | None = None,
+) -> list[Output]:
+    """Draw each token by its probability. The generator must be on the model's device."""
+    choose = partial(sampling.draw, generator=generator)
+    return _Writing(model, prompts, controls, choose, history, recorder).finish()
+
+
+def stream(
+    model: Continues,
+    prompt: Sequence[int],
+    controls: Controls,
+    sampling: Sampling | None = None,
+    *,
+    generator: torch.Generator | None = None,
+    history: Sequence[int] | None = None,
+) -> Iterator[int]:
+    """Give the tokens of one text as they are written, greedily unless there is a `sampling`."""
+    choose: Choose = _likeliest
+    if sampling is not None:
+        if generator is None:
+            raise BadInput("sampling needs a generator to draw with; give generator=torch.Generator().manual_seed(0)")
+        choose = partial(sampling.draw, generator=generator)
+    writing = _Writing(model, [prompt], controls, choose, None if history is None else [history], None)
+    while writing.running:
+        before = len(writing.drafts[0].tokens)
+        writing.advance()
+        yield from writing.drafts[0].tokens[before:]
+
+
+@dataclass
+class _Draft:
+    """One text in the making."""
+
+    history: list[int]
+    tokens: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    ended: bool = False
+
+
+class _Writing:
+    """All texts in the making; those that have ended leave the batch."""
+
+    def __init__(
+        self,
+        model: Continues,
+        prompts: Texts,
+        controls: Controls,
+        choose: Choose,
+        history: Texts | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self.model, self.controls, self.choose, self.recorder = model, controls, choose, recorder
+        self.drafts = [_Draft(list(before)) for before in (history or [()] * len(prompts))]
+        self.running = list(range(len(prompts)))  # which text each row of the state is
+        if prompts:
+            with torch.inference_mode():
+                self.logits, self.state = model.begin(prompts)
+
+    def finish(self) -> list[Output]:
+        """Write all texts to their ends."""
+        while self.running:
+            self.advance()
+        return [
+            Output(draft.tokens, sum(draft.log_probabilities), draft.log_probabilities, draft.ended)
+            for draft in self.drafts
+        ]
+
+    @torch.inference_mode()
+    def advance(self) -> None:
+        """Write one token of every running text."""
+        drafts = [self.drafts[text] for text in self.running]
+        count = len(drafts[0].tokens)
+        texts = [draft.history + draft.tokens for draft in drafts] if self.controls.changes(count) else []
+        tokens = self.choose(self.controls.apply(self.logits, texts, count))
+        chosen = tokens.tolist()
+        if self.recorder is not None:
+            written = [draft.tokens for draft in drafts]
+            self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
+        for draft, token, chance in zip(drafts, chosen, log_probability(self.logits, tokens), strict=True):
+            draft.log_probabilities.append(chance)
+            if token in self.controls.end:
+                draft.ended = True
+            else:
+                draft.tokens.append(token)
+                draft.ended = self.controls.stops(draft.tokens)
+        self._go_on(tokens, [row for row, draft in enumerate(drafts) if not draft.ended], count + 1)
+
+    def _go_on(self, tokens: Tensor, rows: list[int], count: int) -> None:
+        rows = rows if count < self.controls.limit else []
+        if rows and len(rows) < len(self.running):
+            kept = torch.tensor(rows, device=tokens.device)
+            tokens, self.state = tokens[kept], self.state.select(kept)
+        self.running = [self.running[row] for row in rows]
+        if rows:
+            self.logits, self.state = self.model.step(tokens, self.state)
+
+
+def _likeliest(logits: Tensor) -> Tensor:
+    return logits.argmax(-1)

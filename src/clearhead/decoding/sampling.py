@@ -1,0 +1,42 @@
+"""Chance: which tokens may be drawn, and with which probability."""
+
+# B rows · V vocabulary
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to draw: hotter is wilder, `top_k` and `top_p` cut the unlikely off (0 and 1 cut nothing)."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be more than 0, got {self.temperature}; use greedy", BadInput)
+        require(self.top_k >= 0, f"top_k must not be negative, got {self.top_k}", BadInput)
+        require(0 < self.top_p <= 1, f"top_p must be more than 0 and at most 1, got {self.top_p}", BadInput)
+
+    def chances(self, logits: Tensor) -> Tensor:
+        """Logits (B, V) -> the probabilities to draw by."""
+        logits = logits.float() / self.temperature
+        if 0 < self.top_k < logits.shape[-1]:
+            least = logits.topk(self.top_k).values[:, -1:]
+            logits = logits.masked_fill(logits < least, -torch.inf)
+        chances = logits.softmax(-1)
+        if self.top_p < 1:
+            ordered, places = chances.sort(descending=True)
+            before = ordered.cumsum(-1) - ordered  # how much is likelier; the first always stays
+            chances = chances.scatter(1, places, ordered.masked_fill(before >= self.top_p, 0.0))
+            chances = chances / chances.sum(-1, keepdim=True)
+        return chances
+
+    def draw(self, logits: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw one token for each row: logits (B, V) -> (B,)."""
+        return torch.multinomial(self.chances(logits), 1, generator=generator)[:, 0]

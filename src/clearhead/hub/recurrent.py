@@ -1,0 +1,88 @@
+"""Folders of the models from before the Transformer: config.json, tokenizer.json and model.safetensors, our own names.
+
+No Hugging Face library knows these models, so that tensors keep the names of the network's parameters.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadCheckpoint, BadConfig
+from clearhead.hub.atomic import staged
+from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
+from clearhead.models import RECURRENT
+from clearhead.nn.config import typed
+from clearhead.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class RecurrentModel:
+    """A network of the kind (a name in RECURRENT) and its tokenizer."""
+
+    kind: str
+    network: Any
+    tokenizer: Tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Write a folder; a failure on the way leaves the old one."""
+        with staged(folder) as stage:
+            content = {"model_type": self.kind, **asdict(self.network.config)}
+            (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            tensors = {name: tensor.detach() for name, tensor in _tensors(self.network).items()}
+            write_tensors(tensors, stage / WEIGHTS)
+            self.tokenizer.save(stage)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder that `save` wrote."""
+        kind, network = _build(folder / "config.json")
+        ours, theirs = _tensors(network), read_weights(folder)
+        for name in {**ours, **theirs}:
+            wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
+            if wanted != found:
+                raise BadCheckpoint(
+                    f"{folder}: {name} has shape {found}, config.json asks for {wanted}; "
+                    "config.json and the weights are from different models"
+                )
+        with torch.no_grad():
+            for name, tensor in ours.items():
+                tensor.copy_(theirs[name])
+        tokenizer = Tokenizer.from_folder(folder)
+        if tokenizer.vocabulary > network.config.vocab_size:
+            raise BadCheckpoint(
+                f"{folder}: the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for "
+                f"{network.config.vocab_size}; they are from different models"
+            )
+        return cls(kind, network.eval(), tokenizer)
+
+
+def is_recurrent(folder: Path) -> bool:
+    """Tell whether a folder holds one of these models."""
+    path = folder / "config.json"
+    return path.is_file() and read_json(path).get("model_type") in RECURRENT
+
+
+def _tensors(network: nn.Module) -> dict[str, Tensor]:
+    """All that is saved; a matrix with two names comes once."""
+    return dict(network.named_parameters()) | dict(network.named_buffers())
+
+
+def _build(path: Path) -> tuple[str, Any]:
+    content = read_json(path)
+    kind = content.pop("model_type", None)
+    if not isinstance(kind, str) or kind not in RECURRENT:
+        raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT)}")
+    family = RECURRENT[kind]
+    hints = get_type_hints(family.config)
+    known = {spec.name for spec in fields(family.config)}
+    if unknown := sorted(set(content) - known):
+        raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {kind} knows {', '.join(sorted(known))}")
+    try:
+        config = family.config(**{name: typed(value, hints[name], name) for name, value in content.items()})
+    except BadConfig as error:
+        raise BadConfig(f"{path}: {error}") from None
+    return kind, family.network(config)

@@ -1,0 +1,149 @@
+"""GPT-2 (Radford et al. 2019): the decoder alone. Every token sees those before it and tells which comes next.
+
+Pre-norm with a last norm, learned positions, GELU; the output matrix is the token embedding. Classification reads the
+last token, as GPT did first (Radford et al. 2018).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import FeedForward, PreNormBlock
+from clearhead.nn.cache import Cache
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.decoder import SelfAttention
+from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
+from clearhead.nn.heads import LastTokenHead, NextTokenHead, TokenHead
+from clearhead.nn.layout import Layout, Padded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpt2Config:
+    """Field names are those of the published config.json; the defaults are GPT-2 small."""
+
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int | None = None  # four times the width
+    activation_function: str = "gelu_new"
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+    bos_token_id: int = 50256
+    eos_token_id: int = 50256
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_config(self, self.activation_function)
+        check_heads(self.n_embd, self.n_head, ("n_embd", "n_head"))
+        for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
+            rate = getattr(self, name)
+            require(0 <= rate < 1, f"{name} must be from 0 up to but not including 1, got {rate}")
+
+    @property
+    def hidden_size(self) -> int:
+        """`n_embd`, by the name that the encoders give it."""
+        return self.n_embd
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """`n_layer`, by the name that the encoders give it."""
+        return self.n_layer
+
+    @property
+    def num_attention_heads(self) -> int:
+        """`n_head`, by the name that the encoders give it."""
+        return self.n_head
+
+
+class Gpt2(nn.Module):
+    """Ids to hidden states, in either layout."""
+
+    def __init__(self, config: Gpt2Config) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = PlacedEmbeddings(
+            config.vocab_size,
+            config.n_embd,
+            nn.Embedding(config.n_positions, config.n_embd),
+            dropout=config.embd_pdrop,
+        )
+        norm = partial(nn.LayerNorm, config.n_embd, eps=config.layer_norm_epsilon)
+        inner = config.n_inner or 4 * config.n_embd
+        self.blocks = nn.ModuleList(
+            PreNormBlock(
+                SelfAttention(config.n_embd, config.n_head, dropout=config.attn_pdrop),
+                FeedForward(config.n_embd, inner, act=config.activation_function),
+                norm=norm,
+                dropout=config.resid_pdrop,
+            )
+            for _ in range(config.n_layer)
+        )
+        self.norm = norm()
+        initialise(self, config.initializer_range)
+        for block in self.blocks:  # what adds to the residual stream starts small, so that depth does not swell it
+            for part in (
+                block.get_parameter("attention.output.weight"),
+                block.get_parameter("feedforward.down.weight"),
+            ):
+                nn.init.normal_(part, std=config.initializer_range / sqrt(2 * config.n_layer))
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.n_embd
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.config.n_positions
+
+    def forward(
+        self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are not looked at: there is no table.
+
+        With a `cache`, the ids go on from what it holds.
+        """
+        layout = layout or Padded.full(ids)
+        check_length(cache.longest if cache else layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions)
+        for i, block in enumerate(self.blocks):
+            x = block(x, layout, cache.layers[i] if cache else None)
+        return self.norm(x)
+
+
+def heads(gpt: Gpt2, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs."""
+    width = gpt.config.n_embd
+    build: dict[str, Callable[[int], nn.Module]] = {
+        "causal_lm": lambda _: NextTokenHead(gpt.embeddings.token),
+        "classes": lambda n: LastTokenHead(width, n),
+        "tags": lambda n: TokenHead(width, n, gpt.config.resid_pdrop),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, gpt.config.initializer_range)
+    return built
+
+
+def _preset(layers: int, width: int, heads: int) -> Gpt2Config:
+    return Gpt2Config(n_layer=layers, n_embd=width, n_head=heads)
+
+
+# Radford et al. 2019, table 2, by the names that the models have since; "mini" is for a laptop
+PRESETS = {
+    "mini": _preset(4, 256, 4),
+    "small": _preset(12, 768, 12),
+    "medium": _preset(24, 1024, 16),
+    "large": _preset(36, 1280, 20),
+    "xl": _preset(48, 1600, 25),
+}

@@ -1,0 +1,90 @@
+"""The recurrent language model (Mikolov et al. 2010, with LSTM as in Zaremba et al. 2014): which token comes next?
+
+The table of tokens is also the output matrix (Press and Wolf 2017).
+"""
+
+# B batch · N packed tokens · D width · L layers · V vocabulary
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadInput, require
+from clearhead.nn.config import check_config
+from clearhead.nn.layout import Packed
+from clearhead.nn.recurrent import Recurrent, States
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecurrentLMConfig:
+    """Sizes; the defaults are the medium model of Zaremba et al. 2014."""
+
+    vocab_size: int = 10_000
+    hidden_size: int = 650
+    num_hidden_layers: int = 2
+    dropout: float = 0.5
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_config(self)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is remembered of the text so far."""
+
+    states: States  # each (L, B, D)
+
+    def select(self, rows: Tensor) -> Self:
+        """Take these rows, in this order."""
+        return type(self)(tuple(state[:, rows] for state in self.states))
+
+
+class RecurrentLM(nn.Module):
+    """Ids to logits of the next token. `core` is nn.LSTM or nn.GRU."""
+
+    def __init__(self, config: RecurrentLMConfig, core: type[nn.LSTM | nn.GRU]) -> None:
+        super().__init__()
+        self.config = config
+        width, layers = config.hidden_size, config.num_hidden_layers
+        self.token = nn.Embedding(config.vocab_size, width)
+        self.layers = Recurrent(core(width, width, layers, dropout=config.dropout if layers > 1 else 0.0))
+        self.output = nn.Linear(width, config.vocab_size)
+        self.dropout = nn.Dropout(config.dropout)
+        nn.init.normal_(self.token.weight, std=0.1)
+        self.output.weight = self.token.weight
+
+    def forward(self, ids: Tensor, layout: Packed) -> Tensor:
+        """Ids (N,), packed -> logits (N, V) of the token after each."""
+        read, _ = self.layers(self.dropout(self.token(ids)), layout)
+        return self.output(self.dropout(read))
+
+    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Read]:
+        """Read the prompts: logits (B, V) of the first new token, and the state."""
+        empty = next((i for i, prompt in enumerate(prompts) if not prompt), None)
+        require(empty is None, f"prompt {empty} has no tokens; give at least a start token", BadInput)
+        device = self.output.weight.device
+        ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
+        layout = Packed.of([len(prompt) for prompt in prompts], device)
+        read, states = self.layers(self.dropout(self.token(ids)), layout)
+        return self.output(self.dropout(read[layout.offsets[1:].long() - 1])), Read(states)
+
+    def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
+        """Append one token (B,) to each text: logits (B, V) of the next, and the new state."""
+        read, states = self.layers.step(self.dropout(self.token(tokens)), state.states)
+        return self.output(self.dropout(read)), Read(states)
+
+
+def _build(core: type[nn.LSTM | nn.GRU], config: RecurrentLMConfig) -> RecurrentLM:
+    return RecurrentLM(config, core)
+
+
+# by the `model_type` of our own config.json
+BUILD: dict[str, Callable[[RecurrentLMConfig], RecurrentLM]] = {
+    "rnnlm-lstm": partial(_build, nn.LSTM),
+    "rnnlm-gru": partial(_build, nn.GRU),
+}

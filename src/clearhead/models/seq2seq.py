@@ -1,0 +1,158 @@
+"""Sequence to sequence with recurrent networks (Sutskever et al. 2014, Cho et al. 2014), without and with attention.
+
+An encoder reads the source, a decoder starts from where it ended and writes the target. The decoder's own layers see
+only what was written; the context joins them before the next word is chosen (Luong et al. 2015, section 3, without
+input feeding), so that training runs over whole sentences at once. LSTM or GRU and the kind of context are parts.
+"""
+
+# B batch · N packed tokens · T longest target · E embedding width · D width · L layers · V vocabulary
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadInput, require
+from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
+from clearhead.nn.config import check_config
+from clearhead.nn.layout import Packed
+from clearhead.nn.record import evaluating, record
+from clearhead.nn.recurrent import Recurrent, States, joined_directions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seq2SeqConfig:
+    """Sizes; both languages share one vocabulary. The encoder reads in both directions, each half as wide."""
+
+    vocab_size: int = 8000
+    embedding_size: int = 256
+    hidden_size: int = 512
+    num_hidden_layers: int = 1
+    bidirectional: bool = True
+    dropout: float = 0.3
+    pad_token_id: int = 1
+    bos_token_id: int = 0
+    eos_token_id: int = 2
+
+    def __post_init__(self) -> None:
+        check_config(self)
+        fits = self.hidden_size % 2 == 0 or not self.bidirectional
+        require(fits, f"hidden_size {self.hidden_size} must be even for two directions; add 1 or set bidirectional")
+        for name in ("bos_token_id", "eos_token_id"):
+            require(getattr(self, name) < self.vocab_size, f"{name} must be less than vocab_size {self.vocab_size}")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the decoder remembers between two steps."""
+
+    states: States  # each (L, B, D)
+    memory: Memory
+
+    def select(self, rows: Tensor) -> Self:
+        """Take these rows, in this order."""
+        return type(self)(tuple(state[:, rows] for state in self.states), self.memory.select(rows))
+
+
+class Seq2Seq(nn.Module):
+    """Source and target ids to logits. `core` is nn.LSTM or nn.GRU, `context` what the decoder looks at."""
+
+    def __init__(
+        self, config: Seq2SeqConfig, core: type[nn.LSTM | nn.GRU], context: AttentionContext | FixedContext
+    ) -> None:
+        super().__init__()
+        self.config = config
+        embed, width, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
+        between = config.dropout if layers > 1 else 0.0
+        directions = 2 if config.bidirectional else 1
+        self.source = nn.Embedding(config.vocab_size, embed)
+        self.target = nn.Embedding(config.vocab_size, embed)
+        self.encoder = Recurrent(
+            core(embed, width // directions, layers, bidirectional=config.bidirectional, dropout=between)
+        )
+        self.bridge = nn.ModuleList(nn.Linear(width, width) for _ in range(2 if core is nn.LSTM else 1))
+        self.decoder = Recurrent(core(embed, width, layers, dropout=between))
+        self.context = context
+        self.join = nn.Linear(2 * width, embed)
+        self.output = nn.Linear(embed, config.vocab_size)
+        self.dropout = nn.Dropout(config.dropout)
+        for table in (self.source, self.target):
+            nn.init.normal_(table.weight, std=0.1)
+        self.output.weight = self.target.weight  # what a word means and when to write it are the same vector
+
+    def forward(self, batch: Any) -> Tensor:
+        """Give logits (N, V) for `batch.ids`, each word from `batch.source` and the words before it.
+
+        Both sides are packed (`ids`, `layout`), the target ends with the end token and does not begin with a start.
+        """
+        states, memory = self.read(batch.source.ids, batch.source.layout)
+        layout: Packed = batch.layout
+        before = batch.ids.roll(1).masked_fill(layout.positions == 0, self.config.bos_token_id)
+        written, _ = self.decoder(self.dropout(self.target(before)), layout, states)
+        padded, _ = layout.pad(written)  # (B, T, D)
+        context = self.context(padded, memory)
+        return self._words(written, context.flatten(0, 1)[layout.places])
+
+    def read(self, ids: Tensor, layout: Packed) -> tuple[States, Memory]:
+        """Encode packed sources: the states the decoder starts from, and what it looks at."""
+        hidden, states = self.encoder(self.dropout(self.source(ids)), layout)
+        if self.config.bidirectional:
+            states = joined_directions(states)
+        memory = self.context.remember(hidden, layout, states[0][-1])
+        return tuple(bridge(state).tanh() for bridge, state in zip(self.bridge, states, strict=True)), memory
+
+    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Written]:
+        """Read the sources and feed the start token: logits (B, V) of the first word, and the state."""
+        empty = next((i for i, prompt in enumerate(prompts) if not prompt), None)
+        require(empty is None, f"source {empty} has no tokens; give at least the end token", BadInput)
+        device = self.output.weight.device
+        ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
+        states, memory = self.read(ids, Packed.of([len(prompt) for prompt in prompts], device))
+        start = torch.full((len(prompts),), self.config.bos_token_id, device=device)
+        return self.step(start, Written(states, memory))
+
+    def step(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:
+        """Write one word (B,) to each target: logits (B, V) of the next, and the new state."""
+        written, states = self.decoder.step(self.dropout(self.target(tokens)), state.states)
+        context = self.context(written.unsqueeze(1), state.memory).squeeze(1)
+        return self._words(written, context), Written(states, state.memory)
+
+    def attention(self, batch: Any) -> list[Tensor]:
+        """How much each word of the target looked at each word of the source: one (T, S) for each pair.
+
+        A row adds up to 1. A model with one context for all words has nothing to show.
+        """
+        if not isinstance(self.context, AttentionContext):
+            raise BadInput("this model has no attention to look at; choose one such as seq2seq-lstm-additive")
+        with torch.no_grad(), evaluating(self), record(self.context.align) as calls:
+            self(batch)
+        lengths = zip(batch.layout.lengths, batch.source.layout.lengths, strict=True)
+        return [weights[:t, :s] for weights, (t, s) in zip(calls[0].output, lengths, strict=True)]
+
+    def _words(self, written: Tensor, context: Tensor) -> Tensor:
+        return self.output(self.dropout(torch.tanh(self.join(torch.cat((context, written), -1)))))
+
+
+def _build(
+    core: type[nn.LSTM | nn.GRU], context: Callable[[int], AttentionContext | FixedContext], config: Seq2SeqConfig
+) -> Seq2Seq:
+    return Seq2Seq(config, core, context(config.hidden_size))
+
+
+_CORES: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+_CONTEXTS: dict[str, Callable[[int], AttentionContext | FixedContext]] = {
+    "": lambda width: FixedContext(),
+    "-dot": lambda width: AttentionContext(DotScore()),
+    "-general": lambda width: AttentionContext(GeneralScore(width)),
+    "-additive": lambda width: AttentionContext(AdditiveScore(width)),
+}
+
+# by the `model_type` of our own config.json: seq2seq-lstm, seq2seq-lstm-dot, … seq2seq-gru-additive
+BUILD: dict[str, Callable[[Seq2SeqConfig], Seq2Seq]] = {
+    f"seq2seq-{cell}{name}": partial(_build, core, context)
+    for cell, core in _CORES.items()
+    for name, context in _CONTEXTS.items()
+}

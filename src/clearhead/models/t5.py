@@ -1,0 +1,186 @@
+"""T5 (Raffel et al. 2019): every task is text to text. Encoder and decoder with relative positions and no biases.
+
+Pre-norm with RMS norms; a learned number for each distance is added to the scores, which are not divided by √K. In
+version 1.1 the feed-forward is gated and the output matrix is its own; before, it is the token table and the hidden
+states are divided by √D. The first token written follows the padding token.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock, activation
+from clearhead.nn.cache import Cache
+from clearhead.nn.config import check_config
+from clearhead.nn.decoder import (
+    CrossAttention,
+    PreNormDecoderBlock,
+    SelfAttention,
+    Source,
+    SourceStates,
+    layer_by_layer,
+    remembered,
+)
+from clearhead.nn.embeddings import TokenEmbeddings
+from clearhead.nn.heads import NextTokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.relative import RelativeBias
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class T5Config:
+    """Field names are those of the published config.json; the defaults are T5-small."""
+
+    vocab_size: int = 32128
+    d_model: int = 512
+    d_kv: int = 64
+    d_ff: int = 2048
+    num_layers: int = 6
+    num_decoder_layers: int | None = None  # as many as the encoder has
+    num_heads: int = 8
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    dropout_rate: float = 0.1
+    layer_norm_epsilon: float = 1e-6
+    feed_forward_proj: str = "relu"  # or "gated-gelu"
+    tie_word_embeddings: bool = True
+    pad_token_id: int = 0
+    eos_token_id: int = 1
+
+    def __post_init__(self) -> None:
+        check_config(self)
+        activation(self.act)
+        buckets, farthest = self.relative_attention_num_buckets, self.relative_attention_max_distance
+        require(buckets >= 4, f"relative_attention_num_buckets must be at least 4, got {buckets}")
+        require(
+            farthest > buckets // 2,
+            f"relative_attention_max_distance {farthest} must be more than half of the {buckets} buckets",
+        )
+
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward is gated (version 1.1)."""
+        return self.feed_forward_proj.startswith("gated-")
+
+    @property
+    def act(self) -> str:
+        """The activation; what the files call "gated-gelu" is the approximation by tanh."""
+        return "gelu_new" if self.feed_forward_proj == "gated-gelu" else self.feed_forward_proj.removeprefix("gated-")
+
+    @property
+    def start(self) -> int:
+        """The token that the decoder begins with."""
+        return self.pad_token_id
+
+
+class T5(nn.Module):
+    """A source and the target so far to hidden states of the target."""
+
+    def __init__(self, config: T5Config) -> None:
+        super().__init__()
+        self.config = config
+        norm = partial(nn.RMSNorm, config.d_model, eps=config.layer_norm_epsilon)
+        rate = config.dropout_rate
+        sizes: dict[str, Any] = {"head_width": config.d_kv, "bias": False, "scaled": False, "dropout": rate}
+        self_attention = partial(SelfAttention, config.d_model, config.num_heads, **sizes)
+        cross = partial(CrossAttention, config.d_model, config.num_heads, **sizes)
+        kind = GatedFeedForward if config.gated else FeedForward
+        feedforward = partial(kind, config.d_model, config.d_ff, act=config.act, bias=False)
+        bias = partial(
+            RelativeBias,
+            config.relative_attention_num_buckets,
+            config.relative_attention_max_distance,
+            config.num_heads,
+        )
+        self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
+        self.encoder_bias = bias(both_sides=True)
+        self.encoder_blocks = nn.ModuleList(
+            PreNormBlock(self_attention(causal=False), feedforward(), norm, rate) for _ in range(config.num_layers)
+        )
+        self.encoder_norm = norm()
+        self.decoder_bias = bias(both_sides=False)
+        self.decoder_blocks = nn.ModuleList(
+            PreNormDecoderBlock(self_attention(), cross(), feedforward(), norm, rate)
+            for _ in range(config.num_decoder_layers or config.num_layers)
+        )
+        self.decoder_norm = norm()
+        self.dropout = nn.Dropout(rate)
+        self._initialise()
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.d_model
+
+    @property
+    def max_length(self) -> int:
+        """No text is too long: positions are distances, and far is far."""
+        return sys.maxsize
+
+    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
+        """Read a source: ids (N,) packed or (B, S) padded."""
+        layout = layout or Padded.full(ids)
+        x, bias = self.embeddings(ids), self.encoder_bias(layout)
+        for block in self.encoder_blocks:
+            x = block(x, layout, None, bias)
+        return SourceStates(self.dropout(self.encoder_norm(x)), layout)
+
+    def remember(self, source: SourceStates) -> Cache:
+        """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
+        return remembered(self.decoder_blocks, source)
+
+    def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
+        """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
+        x = self.embeddings(ids)
+        bias = self.decoder_bias(layout, source if isinstance(source, Cache) else None)
+        for block, seen in zip(self.decoder_blocks, layer_by_layer(source), strict=False):
+            x = block(x, layout, seen, bias)
+        return self.dropout(self.decoder_norm(x))
+
+    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
+        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
+        return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
+
+    def _initialise(self) -> None:
+        # as published: a matrix keeps the size of what goes through it, and queries are divided by √K once, here
+        nn.init.normal_(self.embeddings.token.weight)
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, std=part.in_features**-0.5)
+            elif isinstance(part, RelativeBias):
+                nn.init.normal_(part.table.weight, std=self.config.d_model**-0.5)
+        inner, smaller = self.config.num_heads * self.config.d_kv, self.config.d_kv**-0.5
+        for part in self.modules():
+            if isinstance(part, SelfAttention):
+                part.qkv.weight.data[:inner] *= smaller
+            elif isinstance(part, CrossAttention):
+                part.query.weight.data *= smaller
+
+
+def heads(t5: T5, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads: there is one."""
+    built: dict[str, nn.Module] = {}
+    for name in outputs:
+        tied = {"causal_lm": t5.config.tie_word_embeddings}[name]
+        built[name] = NextTokenHead(t5.embeddings.token, tied=tied, scale=t5.config.d_model**-0.5 if tied else 1.0)
+        if not tied:
+            nn.init.normal_(built[name].get_parameter("weight"), std=t5.config.d_model**-0.5)
+    return built
+
+
+# Raffel et al. 2019, section 3.7, and version 1.1
+_SMALL = T5Config()
+_V1_1 = T5Config(d_ff=1024, num_layers=8, num_heads=6, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+PRESETS = {
+    "small": _SMALL,
+    "base": replace(_SMALL, d_model=768, d_ff=3072, num_layers=12, num_heads=12),
+    "large": replace(_SMALL, d_model=1024, d_ff=4096, num_layers=24, num_heads=16),
+    "v1.1-small": _V1_1,
+    "v1.1-base": replace(_V1_1, d_model=768, d_ff=2048, num_layers=12, num_heads=12),
+    "v1.1-large": replace(_V1_1, d_model=1024, d_ff=2816, num_layers=24, num_heads=16),
+}

@@ -1,0 +1,175 @@
+"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes and looks at it; post-norm.
+
+One token table serves source, target and output, times √D where it is read; positions are sines and cosines. These
+are also the networks of Marian and OPUS-MT, whose field names and order of sines we keep, so that a checkpoint of one
+is a checkpoint of the other; Marian adds a bias to the logits. The first token written follows the padding token.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from clearhead.errors import require
+from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.cache import Cache
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.decoder import (
+    CrossAttention,
+    PostNormDecoderBlock,
+    SelfAttention,
+    Source,
+    SourceStates,
+    layer_by_layer,
+    remembered,
+)
+from clearhead.nn.embeddings import PlacedEmbeddings, check_length
+from clearhead.nn.heads import NextTokenHead
+from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.multihead import MultiHeadAttention
+from clearhead.nn.positions import SinusoidalPositions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerConfig:
+    """Field names are those of Marian's published config.json, and the defaults are its defaults."""
+
+    vocab_size: int = 58101
+    d_model: int = 1024
+    encoder_layers: int = 12
+    decoder_layers: int = 12
+    encoder_attention_heads: int = 16
+    decoder_attention_heads: int = 16
+    encoder_ffn_dim: int = 4096
+    decoder_ffn_dim: int = 4096
+    activation_function: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    max_position_embeddings: int = 1024
+    scale_embedding: bool = False
+    pad_token_id: int = 58100
+    eos_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_config(self, self.activation_function)
+        check_heads(self.d_model, self.encoder_attention_heads, ("d_model", "encoder_attention_heads"))
+        check_heads(self.d_model, self.decoder_attention_heads, ("d_model", "decoder_attention_heads"))
+        require(self.d_model % 2 == 0, f"d_model must be even for sines and cosines, got {self.d_model}")
+
+    @property
+    def start(self) -> int:
+        """The token that the decoder begins with."""
+        return self.pad_token_id
+
+
+class Transformer(nn.Module):
+    """A source and the target so far to hidden states of the target."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = PlacedEmbeddings(
+            config.vocab_size,
+            config.d_model,
+            SinusoidalPositions(config.max_position_embeddings, config.d_model),
+            dropout=config.dropout,
+            scale=config.d_model**0.5 if config.scale_embedding else 1.0,
+        )
+        norm = partial(nn.LayerNorm, config.d_model)
+        act, rate = config.activation_function, config.attention_dropout
+        self.encoder_blocks = nn.ModuleList(
+            PostNormBlock(
+                MultiHeadAttention(config.d_model, config.encoder_attention_heads, dropout=rate),
+                FeedForward(config.d_model, config.encoder_ffn_dim, act=act),
+                norm=norm,
+                dropout=config.dropout,
+            )
+            for _ in range(config.encoder_layers)
+        )
+        self.decoder_blocks = nn.ModuleList(
+            PostNormDecoderBlock(
+                SelfAttention(config.d_model, config.decoder_attention_heads, dropout=rate),
+                CrossAttention(config.d_model, config.decoder_attention_heads, dropout=rate),
+                FeedForward(config.d_model, config.decoder_ffn_dim, act=act),
+                norm=norm,
+                dropout=config.dropout,
+            )
+            for _ in range(config.decoder_layers)
+        )
+        self._initialise()
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.d_model
+
+    @property
+    def max_length(self) -> int:
+        """Longest source, and longest target, there are positions for."""
+        return self.config.max_position_embeddings
+
+    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
+        """Read a source: ids (N,) packed or (B, S) padded."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions)
+        for block in self.encoder_blocks:
+            x = block(x, layout)
+        return SourceStates(x, layout)
+
+    def remember(self, source: SourceStates) -> Cache:
+        """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
+        return remembered(self.decoder_blocks, source)
+
+    def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
+        """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
+        check_length(source.longest if isinstance(source, Cache) else layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions)
+        for block, seen in zip(self.decoder_blocks, layer_by_layer(source), strict=False):
+            x = block(x, layout, seen)
+        return x
+
+    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
+        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
+        return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
+
+    def _initialise(self) -> None:
+        # the authors' code: Glorot for matrices, and a table that is one in length once it is scaled
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                nn.init.zeros_(part.bias)
+        nn.init.normal_(self.embeddings.token.weight, std=self.config.d_model**-0.5)
+
+
+def heads(transformer: Transformer, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads: there is one."""
+    build = {"causal_lm": lambda: NextTokenHead(transformer.embeddings.token, bias=True)}
+    return {name: build[name]() for name in outputs}
+
+
+def _preset(width: int, inner: int, heads: int, dropout: float, layers: int = 6) -> TransformerConfig:
+    return TransformerConfig(
+        vocab_size=37000,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=inner,
+        decoder_ffn_dim=inner,
+        activation_function="relu",
+        dropout=dropout,
+        scale_embedding=True,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
+
+
+# Vaswani et al. 2017, table 3; "tiny" is for small data, such as Multi30k
+PRESETS = {
+    "tiny": _preset(256, 1024, 4, 0.3, layers=3),
+    "base": _preset(512, 2048, 8, 0.1),
+    "big": _preset(1024, 4096, 16, 0.3),
+}

@@ -1,0 +1,103 @@
+"""LSTM and GRU over our layouts. The kernels are torch's own (cuDNN on a GPU); only the order of tokens is ours.
+
+Packed tokens lie sentence after sentence, the kernels read time after time: all first tokens, then all second ones.
+"""
+
+# B batch · N packed tokens · T longest sequence · D width · I inner width · L layers × directions
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from clearhead.nn.layout import Layout, Packed, Padded
+
+States = tuple[Tensor, ...]  # of an LSTM (hidden, cell), of a GRU (hidden,); each (L, B, I)
+
+
+@dataclass(frozen=True)
+class TimeMajor:
+    """How packed tokens become torch's PackedSequence: longest sequence first, time after time. Empty ones stay out."""
+
+    places: Tensor  # (N,) the packed token that stands at each place of the PackedSequence
+    back: Tensor  # (N,) the place of each packed token
+    rows: Tensor  # the sequences that are not empty, longest first
+    sizes: Tensor  # (T,) how many sequences have a token at each time; torch wants it on the CPU
+
+    @classmethod
+    def of(cls, layout: Packed) -> Self:
+        """Work out the order on the host, from the lengths alone."""
+        lengths = np.array(layout.lengths, dtype=np.int64)
+        rank = np.empty_like(lengths)
+        ranked = np.argsort(-lengths, kind="stable")
+        rank[ranked] = np.arange(len(lengths))
+        times = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        places = np.lexsort((np.repeat(rank, lengths), times))
+        back = np.empty_like(places)
+        back[places] = np.arange(len(places))
+        rows = ranked[: np.count_nonzero(lengths)]
+        device = layout.offsets.device
+        moved = [torch.from_numpy(index).to(device, non_blocking=True) for index in (places, back, rows)]
+        return cls(moved[0], moved[1], moved[2], torch.from_numpy(np.bincount(times)))
+
+
+class Recurrent(nn.Module):
+    """Any layers of LSTM or GRU, in one direction or both: `Recurrent(nn.LSTM(D, I, num_layers=2))`."""
+
+    def __init__(self, core: nn.LSTM | nn.GRU) -> None:
+        super().__init__()
+        self.core = core
+
+    def forward(self, x: Tensor, layout: Layout, start: States | None = None) -> tuple[Tensor, States]:
+        """(…, D) in either layout -> (…, I × directions), and the states after each sequence's last token.
+
+        An empty sequence ends in the states it started with, zeros if none were given.
+        """
+        if isinstance(layout, Padded):
+            packed, inner = layout.pack(x)
+            read, states = self(packed, inner, start)
+            return x.new_zeros(*x.shape[:2], read.shape[-1]).masked_scatter(layout.keep.unsqueeze(-1), read), states
+        if start is None:
+            start = self._zeros(x, layout.batch)
+        if not x.shape[0]:
+            return x.new_zeros(0, self.core.hidden_size * self._directions), start
+        order = TimeMajor.of(layout)
+        begin = tuple(state.index_select(1, order.rows) for state in start)
+        read, end = self._run(PackedSequence(x[order.places], order.sizes), begin)
+        ended = (old.index_copy(1, order.rows, new.to(old.dtype)) for old, new in zip(start, end, strict=True))
+        return read.data[order.back], tuple(ended)
+
+    def step(self, x: Tensor, states: States) -> tuple[Tensor, States]:
+        """One token of each sequence: (B, D) and the states before it -> (B, I) and the states after it."""
+        read, states = self._run(x.unsqueeze(0), states)
+        return read.squeeze(0), states
+
+    def _run(self, x: PackedSequence | Tensor, states: States) -> tuple[Any, States]:
+        if isinstance(self.core, nn.LSTM):
+            return self.core(x, states)
+        read, state = self.core(x, *states)
+        return read, (state,)
+
+    def _zeros(self, x: Tensor, batch: int) -> States:
+        count = 2 if isinstance(self.core, nn.LSTM) else 1
+        shape = (self.core.num_layers * self._directions, batch, self.core.hidden_size)
+        return tuple(x.new_zeros(shape) for _ in range(count))
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.core.bidirectional else 1
+
+
+def joined_directions(states: States) -> States:
+    """Put the two directions of each layer side by side: (2 L, B, I) -> (L, B, 2 I), forward first."""
+    return tuple(torch.cat((state[0::2], state[1::2]), -1) for state in states)
+
+
+def reversed_places(layout: Packed) -> Tensor:
+    """Where each token lies when every sequence is read from its end: (N,); applied twice, nothing has changed."""
+    lengths = layout.offsets.diff()
+    ends = torch.repeat_interleave(layout.offsets[1:], lengths, output_size=layout.positions.shape[0])
+    return ends.long() - 1 - layout.positions

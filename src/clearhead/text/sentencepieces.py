@@ -1,0 +1,98 @@
+"""Reading SentencePiece models, and the tokenizer of Marian (OPUS-MT): source.spm with vocab.json.
+
+A .spm file is a protocol buffer; of its many fields we need the pieces with their scores, and the normaliser's table.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from clearhead.errors import BadCheckpoint, NotFound, require
+
+_PIECES, _NORMALISER, _TABLE = 1, 3, 2  # fields of the model, and of its normaliser
+_NORMAL, _USER_DEFINED = 1, 4  # types of pieces that text is cut into
+_NEVER = -1e6  # a score below that of any text made of the source's own pieces
+_LANGUAGE = re.compile(r">>[^<>]+<<")
+
+
+def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
+    """Unigram pieces of the source language, by their ids in the vocabulary of both languages: A </s>."""
+    pieces, table = read_model(source)
+    ids = vocabulary.values()
+    numbered = all(type(i) is int for i in ids) and sorted(ids) == list(range(len(vocabulary)))
+    require(
+        numbered, f"the ids beside {source} do not count from 0 without a gap; copy vocab.json again", BadCheckpoint
+    )
+    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
+    missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
+    require(not missing, f"the vocabulary beside {source} has no {' and no '.join(missing)}", BadCheckpoint)
+    scored = [(token, pieces.get(token, _NEVER)) for token in ordered]
+    library = tokenizers.Tokenizer(models.Unigram(scored, unk_id=vocabulary["<unk>"]))
+    cleaning = [normalizers.Precompiled(table)] if table else []
+    library.normalizer = normalizers.Sequence([*cleaning, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+    library.pre_tokenizer = pre_tokenizers.Metaspace()
+    library.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A $B </s>", special_tokens=[("</s>", vocabulary["</s>"])]
+    )
+    library.decoder = decoders.Metaspace()
+    specials = [t for t in ordered if t in ("</s>", "<unk>", "<pad>") or _LANGUAGE.fullmatch(t)]
+    library.add_special_tokens([AddedToken(token, normalized=False) for token in specials])
+    return library
+
+
+def read_model(path: Path) -> tuple[dict[str, float], bytes]:
+    """The pieces of a SentencePiece model with their log probabilities, and the table of its normaliser."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read ({error.strerror}).") from None
+    pieces: dict[str, float] = {}
+    table = b""
+    try:
+        for field, value in _fields(content):
+            if field == _PIECES and isinstance(value, bytes):
+                found = dict(_fields(value))
+                text, score, kind = found[1], found.get(2, 0), found.get(3, _NORMAL)
+                if kind in (_NORMAL, _USER_DEFINED) and isinstance(text, bytes):
+                    pieces[text.decode()] = struct.unpack("<f", score)[0] if isinstance(score, bytes) else 0.0
+            elif field == _NORMALISER and isinstance(value, bytes):
+                found_table = dict(_fields(value)).get(_TABLE, b"")
+                table = found_table if isinstance(found_table, bytes) else b""
+    except (IndexError, KeyError, ValueError, struct.error):
+        pieces = {}
+    require(bool(pieces), f"{path} is no SentencePiece model. Copy the file again from its source.", BadCheckpoint)
+    return pieces, table
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol-buffer message: number and value, a whole number or bytes."""
+    place = 0
+    while place < len(message):
+        key, place = _whole(message, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _whole(message, place)
+            yield key >> 3, value
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if kind == 2:
+            size, place = _whole(message, place)
+        if size is None or place + size > len(message):
+            raise ValueError("not a protocol buffer")
+        yield key >> 3, message[place : place + size]
+        place += size
+
+
+def _whole(message: bytes, place: int) -> tuple[int, int]:
+    """A whole number in groups of seven bits, the lowest first, and the place after it."""
+    value = shift = 0
+    while True:
+        byte = message[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value, place

@@ -1,0 +1,192 @@
+"""Greedy and sampling: the tokens of transformers, whatever else is in the batch, with the cache as without."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.decoding.continuing import continuing
+from clearhead.decoding.controls import Controls
+from clearhead.decoding.onward import greedy, sample, stream
+from clearhead.decoding.results import Recorder
+from clearhead.decoding.sampling import Sampling
+from clearhead.errors import BadInput, InputTooLong, WrongTask
+from clearhead.nn.attend import Attend
+from clearhead.nn.record import record
+from generators import DECODERS, PROMPTS, laid_out, our_decoder
+
+from .writers import Table, ours, their_texts
+
+PLAIN = Controls(end=(1,), limit=20)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("model", DECODERS)
+def test_greedy_writes_what_transformers_writes(model, seed, tmp_path):
+    outputs = greedy(ours(model, tmp_path, seed), PROMPTS, PLAIN)
+    for prompt, output in zip(PROMPTS, outputs, strict=True):
+        assert [output.tokens] == their_texts(model, prompt, seed)[0]
+        assert len(output.log_probabilities) == len(output.tokens) + output.ended
+        assert output.score == pytest.approx(sum(output.log_probabilities))
+
+
+@pytest.mark.parametrize("model", DECODERS)
+def test_the_cache_changes_nothing(model):
+    network = our_decoder(model).network
+    writer, written = continuing(network), [[0] if hasattr(network.encoder, "encode") else list(p) for p in PROMPTS]
+    source = laid_out(PROMPTS, packed=True)
+    rng = torch.Generator().manual_seed(0)
+    with torch.inference_mode():
+        logits, state = writer.begin(PROMPTS)
+        for step in range(40):
+            ids, layout = laid_out(written, packed=True)
+            whole = network("causal_lm", ids, layout, source)
+            assert_close(logits, layout.last(whole), atol=1e-5, rtol=1e-5)
+            tokens = torch.randint(2, 64, (len(written),), generator=rng)
+            if step in (3, 33):  # two change places, one is doubled, the longest leaves
+                rows = torch.tensor([1, 0, 2, 2, 4] if step == 3 else [0, 1, 2, 4])
+                state, tokens = state.select(rows), tokens[rows]
+                written = [list(written[row]) for row in rows]
+                if hasattr(network.encoder, "encode"):
+                    source = laid_out([source.layout.split(source.ids)[row].tolist() for row in rows], packed=True)
+            for row, token in zip(written, tokens.tolist(), strict=True):
+                row.append(token)
+            logits, state = writer.step(tokens, state)
+
+
+@pytest.mark.parametrize(
+    ("rules", "theirs"),
+    [
+        ({"repetition_penalty": 1.7}, {"repetition_penalty": 1.7}),
+        ({"repetition_penalty": 0.6}, {"repetition_penalty": 0.6}),
+        ({"no_repeat": 2}, {"no_repeat_ngram_size": 2}),
+        ({"no_repeat": 1, "limit": 12}, {"no_repeat_ngram_size": 1, "max_new_tokens": 12}),
+        ({"no_repeat": 3, "repetition_penalty": 1.2}, {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2}),
+        ({"least": 15}, {"min_new_tokens": 15}),
+        ({"banned": (5, 33, 7)}, {"bad_words_ids": [[5], [33], [7]]}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rules_do_what_those_of_transformers_do(rules, theirs, seed, tmp_path):
+    controls = Controls(**{"end": (1,), "limit": 20, **rules})
+    outputs = greedy(ours("gpt2", tmp_path, seed), PROMPTS, controls, history=PROMPTS)
+    for prompt, output in zip(PROMPTS, outputs, strict=True):
+        assert [output.tokens] == their_texts("gpt2", prompt, seed, **theirs)[0]
+
+
+def test_texts_that_have_ended_leave_the_batch():
+    # 2 → 3 → end; 4 → 5 → 5 …
+    logits = torch.zeros(6, 6)
+    for token, following in [(2, 3), (3, 1), (4, 5), (5, 5)]:
+        logits[token, following] = 9.0
+    table = Table(logits)
+    first, second = greedy(table, [[2], [4]], Controls(end=(1,), limit=6))
+    assert (first.tokens, first.ended, second.tokens, second.ended) == ([3], True, [5] * 6, False)
+    assert table.rows == [2, 2, 1, 1, 1, 1]
+    assert list(stream(table, [2], Controls(end=(1,), limit=6))) == [3]
+    assert greedy(table, [], PLAIN) == []
+
+
+def test_stop_strings():
+    table = Table(torch.eye(6).roll(1, 1) * 9)  # 0 1 2 3 4 5 0 …
+    controls = Controls(limit=20, stop=("34",), decode=lambda ids: "".join(map(str, ids)))
+    (output,) = greedy(table, [[0]], controls)
+    assert (output.tokens, output.ended) == ([1, 2, 3, 4], True)
+    assert list(stream(table, [0], controls)) == [1, 2, 3, 4]
+    with pytest.raises(BadInput, match="stop strings need decode"):
+        Controls(stop=("34",))
+
+
+def test_a_recorder_sees_the_candidates():
+    table = Table(torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 4.0]]))
+    recorder = Recorder(top=2)
+    greedy(table, [[0], [2]], Controls(limit=2), recorder=recorder)
+    assert [(step.number, step.text, step.written, step.chosen) for step in recorder.steps] == [
+        (0, 0, [], [1]),
+        (0, 1, [], [2]),
+        (1, 0, [1], [0]),
+        (1, 1, [2], [2]),
+    ]
+    (best, chance), (second, less) = recorder.steps[0].candidates
+    assert (best, second) == (1, 2)
+    assert [chance, less] == pytest.approx(torch.tensor([0.0, 2.0, 1.0]).softmax(0)[1:].tolist())
+
+
+def test_hooks_see_the_attention_of_every_step():
+    network = our_decoder("marian").network
+    parts = [part for part in network.encoder.decoder_blocks.modules() if isinstance(part, Attend)]
+    with record(*parts) as calls:
+        greedy(continuing(network), [[5, 6, 7]], Controls(limit=4))
+    looks = [call for call in calls if call.module is network.encoder.decoder_blocks[0].cross.attend]
+    assert [call.inputs[1].shape[1] for call in looks] == [3] * 4  # keys of the source
+    backs = [call for call in calls if call.module is network.encoder.decoder_blocks[0].attention.attend]
+    assert [call.inputs[1].shape[1] for call in backs] == [1, 2, 3, 4]
+
+
+def test_sampling_follows_the_probabilities():
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0, -torch.inf]]).repeat(5, 1)
+    rng = torch.Generator().manual_seed(0)
+    for sampling, wanted in [
+        (Sampling(), logits[0].softmax(0)),
+        (Sampling(temperature=0.5), (logits[0] * 2).softmax(0)),
+        (Sampling(top_k=2), torch.cat([logits[0, :2].softmax(0), torch.zeros(3)])),
+        # 0.64, 0.24, 0.09, 0.03: the first two make 0.88
+        (Sampling(top_p=0.8), torch.cat([logits[0, :2].softmax(0), torch.zeros(3)])),
+        (Sampling(top_p=0.9), torch.cat([logits[0, :3].softmax(0), torch.zeros(2)])),
+        (Sampling(top_p=0.1), torch.tensor([1.0, 0, 0, 0, 0])),
+    ]:
+        outputs = sample(Table(logits), [[0]] * 40, Controls(limit=250), sampling, generator=rng)
+        drawn = torch.tensor([output.tokens for output in outputs]).flatten().bincount(minlength=5) / 10_000
+        assert_close(drawn, wanted, atol=0.015, rtol=0)  # three times the deviation of a fair draw
+        assert_close(sampling.chances(logits)[0], wanted)
+
+
+def test_sampling_depends_on_the_seed_alone():
+    writer = continuing(our_decoder("gpt2").network)
+
+    def drawn(seed: int) -> list[list[int]]:
+        rng = torch.Generator().manual_seed(seed)
+        return [o.tokens for o in sample(writer, PROMPTS, PLAIN, Sampling(temperature=3.0), generator=rng)]
+
+    assert drawn(0) == drawn(0) != drawn(1)
+    rng = torch.Generator().manual_seed(7)
+    tokens = list(stream(writer, PROMPTS[0], PLAIN, Sampling(top_k=5), generator=rng))
+    again = sample(writer, PROMPTS[:1], PLAIN, Sampling(top_k=5), generator=torch.Generator().manual_seed(7))
+    assert tokens == again[0].tokens
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"limit": 0}, "limit must be at least 1 token, got 0"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty must be more than 0, got 0.0; 1 is no penalty"),
+        ({"no_repeat": -1}, "no_repeat must not be negative, got -1"),
+        ({"stop": ("",), "decode": str}, "a stop string must not be empty"),
+    ],
+)
+def test_bad_controls_are_refused(values, message):
+    with pytest.raises(BadInput, match=message):
+        Controls(**values)
+
+
+def test_bad_sampling_is_refused():
+    with pytest.raises(BadInput, match=r"temperature must be more than 0, got 0\.0; use greedy"):
+        Sampling(temperature=0.0)
+    with pytest.raises(BadInput, match=r"top_p must be more than 0 and at most 1, got 1\.5"):
+        Sampling(top_p=1.5)
+
+
+def test_chance_is_given_not_taken():
+    with pytest.raises(BadInput, match="sampling needs a generator to draw with"):
+        next(stream(Table(torch.zeros(2, 2)), [0], PLAIN, Sampling()))
+
+
+def test_bad_beginnings_are_refused():
+    network = our_decoder("gpt2").network
+    with pytest.raises(BadInput, match="prompt 1 is empty; give it at least one token"):
+        greedy(continuing(network), [[5], []], PLAIN)
+    with pytest.raises(InputTooLong, match="Input has 61 tokens, the model has 60 positions"):
+        greedy(continuing(network), [[5] * 50], Controls(limit=40))
+    del network.heads["causal_lm"]
+    with pytest.raises(WrongTask, match="writes no text: it has no head 'causal_lm'"):
+        continuing(network)

@@ -1,0 +1,55 @@
+"""The memory of a decoder: rows that end together, grow, move and leave."""
+
+import torch
+from torch.testing import assert_close
+
+from clearhead.nn.cache import _STEP, Cache, Keyed
+from clearhead.nn.layout import Packed
+
+
+def keys(lengths: list[int], seed: int = 0) -> torch.Tensor:
+    return torch.randn(sum(lengths), 2, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def test_rows_end_in_the_same_column_and_grow():
+    layout, k = Packed.of([3, 1]), keys([3, 1])
+    cache = Cache.prompted(1, layout)
+    cache.layers[0].extend(k, -k, layout)
+    written = layout.split(k)
+    for step in range(2 * _STEP + 1):
+        new = keys([1, 1], seed=step + 1)
+        one = cache.step()
+        assert one.positions.tolist() == [[3 + step], [1 + step]]
+        seen, values, columns = cache.layers[0].extend(new[:, None], -new[:, None], one)
+        written = [torch.cat([row, token[None]]) for row, token in zip(written, new, strict=True)]
+        for row, keep, wanted in zip(seen, columns.keep, written, strict=True):
+            assert_close(row[keep], wanted)
+            assert keep[-1]
+        assert_close(values[columns.keep], -seen[columns.keep])
+    assert cache.longest == 3 + 2 * _STEP + 1
+
+
+def test_when_the_longest_leaves_its_columns_go():
+    layout = Packed.of([9, 2, 4])
+    cache = Cache.prompted(1, layout)
+    cache.layers[0].extend(keys([9, 2, 4]), keys([9, 2, 4]), layout)
+    cache = cache.select(torch.tensor([2, 1, 2]))
+    assert cache.longest == 4
+    one = cache.step()
+    assert one.positions.flatten().tolist() == [4, 2, 4]
+    seen, _, columns = cache.layers[0].extend(keys([1, 1, 1])[:, None], keys([1, 1, 1])[:, None], one)
+    assert seen.shape[1] == 5
+    assert columns.keep.sum(1).tolist() == [5, 3, 5]
+    assert_close(seen[0, :4], layout.split(keys([9, 2, 4]))[2])
+
+
+def test_sources_move_only_with_their_texts():
+    layout = Packed.of([2, 5])
+    cache = Cache.sourced([Keyed(keys([2, 5]), keys([2, 5]), layout)])
+    cache.step()
+    doubled = cache.select(torch.tensor([0, 0, 1, 1]))
+    source = doubled.layers[0].source
+    assert source.layout.keep.sum(1).tolist() == [2, 2, 5, 5]
+    swapped = doubled.select(torch.tensor([1, 0, 3, 2]))  # beams of the same texts
+    assert swapped.layers[0].source is source
+    assert swapped.select(torch.tensor([2, 3])).layers[0].source.layout.keep.sum(1).tolist() == [5, 5]
