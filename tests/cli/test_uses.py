@@ -114,3 +114,21 @@ def test_bad_input_is_one_sentence_and_exit_2(run, arguments, message):
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_classify_by_labels_of_ones_own(run):
+    pair = peers("BertForSequenceClassification", ("contradiction", "neutral", "entailment"), seed=4)
+    code, out, _ = run("classify", *TEXTS, "--labels", "animals, money,health", "--model", pair.folder, "--json")
+    assert code == 0
+    for row, text in zip(rows(out), TEXTS, strict=True):
+        assert row["scores"] == pytest.approx(
+            pair.ours.zero_shot(text, ["animals", "money", "health"]).scores, abs=1e-5
+        )
+        assert set(row) == {"text", "label", "score", "scores"}
+    code, out, _ = run("classify", *TEXTS, "--labels", "animals,money", "--top", 1, "--model", pair.folder)
+    assert out.count("\n") == len(TEXTS)
+    code, out, error = run(
+        "classify", *TEXTS, "--labels", "a,b", "--model", peers("BertForSequenceClassification", LABELS).folder
+    )
+    assert (code, out) == (2, "")
+    assert "no label for entailment: its labels are no, yes" in error

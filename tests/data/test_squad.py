@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from clearhead.data.examples import ChoiceExample, QuestionExample
-from clearhead.data.squad import misplaced, read_dream, read_questions, read_squad
+from clearhead.data.examples import QuestionExample
+from clearhead.data.squad import misplaced, read_questions, read_squad
 from clearhead.errors import BadInput, NotFound
 
 
@@ -88,16 +88,3 @@ def test_flat_records_as_the_hub_has_them(tmp_path):
     path.write_text(json.dumps({"id": "1", "question": "Who?"}))
     with pytest.raises(BadInput, match="no column 'context'"):
         read_questions(path)
-
-
-def test_dream(tmp_path):
-    path = tmp_path / "dream.json"
-    asked = {"question": "Who?", "choice": ["Ada", "Bob"], "answer": "Bob"}
-    path.write_text(json.dumps([[["M: Hi.", "W: Hi."], [asked], "1"]]))
-    assert read_dream(path) == [ChoiceExample("M: Hi.\nW: Hi.", ("Who? Ada", "Who? Bob"), 1)]
-    path.write_text(json.dumps([[["M: Hi."], [{"question": "Who?"}], "1"]]))
-    with pytest.raises(BadInput, match="dialogue 1 is not"):
-        read_dream(path)
-    path.write_text(json.dumps([[["M: Hi."], [asked | {"answer": "Eve"}], "1"]]))
-    with pytest.raises(BadInput, match="dialogue 1 has the label 'Eve'"):
-        read_dream(path)

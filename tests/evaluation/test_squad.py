@@ -1,15 +1,15 @@
 """Expected values follow from the rules of evaluate-v1.1.py and evaluate-v2.0.py, worked out beside each case."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, NotFound
 from clearhead.evaluation import nbest
-from clearhead.evaluation.files import read_golds, read_no_answer, read_predictions
+from clearhead.evaluation.files import read_nbest, read_no_answer, read_predictions, write_nbest, write_predictions
 from clearhead.evaluation.nbest import Candidate
 from clearhead.evaluation.squad import exact_match, f1, f1_or_none, golds_of, normalise, squad1, squad2
 
@@ -148,13 +148,6 @@ def test_nbest():
 
 
 def test_files(tmp_path):
-    qas = [
-        {"id": "1", "question": "?", "answers": [{"text": "b", "answer_start": 2}, {"text": "a", "answer_start": 0}]},
-        {"id": "2", "question": "?", "answers": [], "is_impossible": True},
-    ]
-    data = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "a b", "qas": qas}]}]}
-    (tmp_path / "squad.json").write_text(json.dumps(data))
-    assert read_golds(tmp_path / "squad.json") == {"1": ["b", "a"], "2": []}
     (tmp_path / "p.json").write_text('{"1": "b", "2": ""}')
     assert read_predictions(tmp_path / "p.json") == {"1": "b", "2": ""}
     (tmp_path / "n.json").write_text('{"1": 0, "2": 0.5}')
@@ -170,8 +163,42 @@ def test_files(tmp_path):
         read_predictions(tmp_path / "none.json")
 
 
+def test_files_of_candidates(tmp_path):
+    lists = {"q": [Candidate("Paris", 3.0), Candidate("", 2.0)], "é": []}
+    write_nbest(tmp_path / "n.json", lists)
+    assert read_nbest(tmp_path / "n.json") == lists
+    theirs = {"q": [{"text": "Paris", "probability": 0.7, "start_logit": 1.0, "end_logit": 2.5}]}
+    (tmp_path / "n.json").write_text(json.dumps(theirs))
+    assert read_nbest(tmp_path / "n.json") == {"q": [Candidate("Paris", 3.5)]}
+    write_predictions(tmp_path / "p.json", {"é": "ü"})
+    assert read_predictions(tmp_path / "p.json") == {"é": "ü"}
+    with pytest.raises(BadInput, match="gives a list of candidates for each"):
+        read_nbest(tmp_path / "p.json")
+    (tmp_path / "n.json").write_text(json.dumps({"q": [{"text": "Paris", "start_logit": 1.0}]}))
+    with pytest.raises(BadInput, match=r"question 'q' has the candidate .* give a text and a score"):
+        read_nbest(tmp_path / "n.json")
+    with pytest.raises(BadInput, match="cannot be written"):
+        write_predictions(tmp_path / "nowhere" / "p.json", {})
+
+
+def test_candidates_are_scored_by_the_rules_of_their_data():
+    lists = {"q": [Candidate("", 4.0), Candidate("Paris", 3.0)], "r": [Candidate("Rome", 2.0), Candidate("", 1.0)]}
+    both, one = {"q": ["Paris"], "r": ["Rome"]}, {"q": ["Paris"], "r": []}
+    assert nbest.predictions_of(both, lists) == {"q": "Paris", "r": "Rome"}
+    assert nbest.score_nbest(both, lists) == squad1(both, nbest.predictions_of(both, lists))
+    assert nbest.predictions_of(one, lists) == {"q": "", "r": "Rome"}
+    figures = nbest.score_nbest(one, lists)
+    assert figures["exact"] == squad2(one, nbest.predictions_of(one, lists))["exact"] == 0
+    assert figures["best_exact"] == 50
+    with pytest.raises(BadInput, match="no list of candidates, the first is 'r'"):
+        nbest.score_nbest(both, {"q": []})
+
+
 def test_golds_of_examples():
-    assert golds_of([SimpleNamespace(id="x", answers=(("a", 0), ("b", 3)))]) == {"x": ["a", "b"]}
+    asked = [QuestionExample("x", "?", "a b", (("a", 0), ("b", 3))), QuestionExample("y", "?", "a", impossible=True)]
+    assert golds_of(asked) == {"x": ["a", "b"], "y": []}
+    with pytest.raises(BadInput, match="'z' has no answer to compare with"):
+        golds_of([QuestionExample("z", "?", "a")])
 
 
 @pytest.mark.parametrize(

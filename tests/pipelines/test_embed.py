@@ -53,10 +53,28 @@ def test_poolings(model):
     state = alone(model, SENTENCES[0])[-1]
     close(model.embed(SENTENCES[0], pooling="first"), state[0])
     close(model.embed(SENTENCES[0], pooling="max"), state.amax(0))
+    counts = torch.arange(1, len(state) + 1)[:, None]
+    close(model.embed(SENTENCES[0], pooling="weighted"), (state * counts).sum(0) / counts.sum())
     close(np.linalg.norm(model.embed(SENTENCES, normalise=True), axis=1), np.ones(len(SENTENCES)))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_weighted_pooling_is_the_same_in_a_rectangle():
+    x, keep = torch.randn(2, 5, 3), torch.tensor([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]]).bool()
+    padded = Padded.of(keep)
+    packed, layout = padded.pack(x)
+    torch.testing.assert_close(padded.weighted(x), layout.weighted(packed))
+    torch.testing.assert_close(padded.weighted(x)[0], (x[0, 0] + 2 * x[0, 1] + 3 * x[0, 2]) / 6)
+
+
+def test_fewer_dimensions_are_the_first_and_normalised_after(model):
+    whole = model.embed(SENTENCES)
+    close(model.embed(SENTENCES, dimensions=8), whole[:, :8])
+    cut = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=1, keepdims=True)
+    close(model.embed(SENTENCES, dimensions=8, normalise=True), cut)
+    assert model.embed([], dimensions=8).shape == (0, 8)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "weighted"])
 def test_a_long_text_is_read_to_its_end(model, pooling):
     """Changing the last word changes the vector, although the word is far beyond the model's positions."""
     other = LONG.removesuffix("mask.") + "street."
@@ -95,6 +113,7 @@ def test_progress_counts_every_text_once(model):
         ({"layers": [-5, -1]}, "layer -5 is not there"),
         ({"layers": []}, "no layers"),
         ({"layers": [0, 1], "combine": "product"}, "combine='product' is not known; choose mean, sum or concat"),
+        ({"dimensions": 0}, "dimensions=0 cannot be kept of 32"),
         ({"pooling": "median"}, "pooling='median' is not known; choose mean, first, max"),
     ],
 )

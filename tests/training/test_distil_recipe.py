@@ -19,6 +19,7 @@ from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+RUN = ["--device", "cpu", "--tensorboard", "--json"]
 SHORT = {"tokens": 512, "length": 32, "masking.multiple": 1}
 
 
@@ -136,6 +137,12 @@ def test_the_command_line_distils(corpus, teacher, tmp_path, extra):
     out = tmp_path / "out"
     arguments = ["distil", "--teacher", str(teacher), "--corpus", str(corpus), "--out", str(out), "--steps", "2"]
     small = [part for name, value in SHORT.items() for part in ("--set", f"{name}={value}")]
-    done = CliRunner().invoke(app, [*arguments, "--layers", "1", *small, *extra, "--device", "cpu", "--json"])
+    done = CliRunner().invoke(
+        app, [*arguments, "--layers", "1", *small, *extra, "--device", "cpu", "--tensorboard", "--json"]
+    )
     assert json.loads(done.stdout)["steps"] == 2, done.output
     assert ch.load(out).config.num_hidden_layers == 1
+    assert any((out / "run" / "tensorboard").iterdir())
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert f"| teacher | {teacher} |" in card
+    assert "| queries |" in card if extra else "| perplexity |" in card

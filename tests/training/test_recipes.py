@@ -228,7 +228,13 @@ def test_the_command_line_looks_trains_and_measures(base, tmp_path):
     assert not (tmp_path / "out").exists()
     short = ["--set", "train.steps=5", "--set", "items=8", "--device", "cpu"]
     done = CliRunner().invoke(app, [*common, *short, "--json"])
-    assert set(json.loads(done.stdout)["figures"]) == {"accuracy", "f1", "matthews"}
+    figures = json.loads(done.stdout)["figures"]
+    assert set(figures) == {"accuracy", "f1", "matthews"}
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    for line in (f"| made from | {base} |", f"| measured on | {dev} (48 examples) |", "train.steps = 5"):
+        assert line in card
+    (row,) = [line for line in card.splitlines() if line.startswith("| accuracy |")]
+    assert float(row.split("|")[2]) == pytest.approx(figures["accuracy"], abs=1e-3)
     measured = CliRunner().invoke(
         app, ["evaluate", "classify", "--data", dev, "--model", str(tmp_path / "out"), "--device", "cpu", "--json"]
     )

@@ -23,6 +23,10 @@ def classify(
     top: Annotated[
         int | None, typer.Option(help="How many labels to show. Default: the best; all with --json.")
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Labels of your own, divided by commas; for a checkpoint trained on inference."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Classify texts of any length.
@@ -34,7 +38,11 @@ def classify(
     wanted = given_texts(texts, file)
     loaded = load(model)
     with progress("classifying", len(wanted)) as advance:
-        results = loaded.classify(wanted, top=top, progress=advance)
+        if labels is None:
+            results = loaded.classify(wanted, top=top, progress=advance)
+        else:
+            own = [label.strip() for label in labels.split(",") if label.strip()]
+            results = loaded.zero_shot(wanted, own, top=top, progress=advance)
     for text, found in zip(wanted, results, strict=True):
         if json:
             print_json({"text": text, **found.to_dict()})

@@ -5,8 +5,19 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, print_json, progress, up_to
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+from clearhead.cli.inout import JsonOption, progress, up_to
+from clearhead.cli.recipe import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    ShardOption,
+    TensorboardOption,
+    changes,
+    check_shard,
+    command_line,
+    pick_device,
+    print_result,
+)
 
 
 def distil(
@@ -32,6 +43,8 @@ def distil(
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    shard: ShardOption = False,
+    tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
     """Train a small model to agree with a large one on your own text; run it again to go on after a stop.
@@ -43,6 +56,7 @@ def distil(
     from clearhead.training.overrides import override
     from clearhead.training.recipes import distil as recipes
 
+    check_shard(shard)
     texts, large = Corpus(corpus), load(teacher)
     objective = "relations" if relations else None
     plan = override(
@@ -50,9 +64,16 @@ def distil(
         changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps),
     )
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        report = up_to(advance)
-        student, result = recipes.distil(large, texts, out, plan, device=pick_device(device), progress=report)
-    if json:
-        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
-    else:
-        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {student!r} in {out}")
+        student, result = recipes.distil(
+            large,
+            texts,
+            out,
+            plan,
+            device=pick_device(device),
+            shard=shard,
+            progress=up_to(advance),
+            tensorboard=tensorboard,
+            teacher_name=teacher,
+            command=command_line(),
+        )
+    print_result(student, result, out, json=json)

@@ -27,9 +27,11 @@ def embed(
     ] = "-1",
     combine: Annotated[str, typer.Option(help="How to join several layers: mean, sum or concat.")] = "mean",
     pooling: Annotated[
-        str | None, typer.Option(help="Tokens to one vector: mean, first or max. Default: the model's own.")
+        str | None, typer.Option(help="Tokens to one vector: mean, first, max or weighted. Default: the model's own.")
     ] = None,
     normalise: Annotated[bool | None, typer.Option(help="Scale to length 1. Default: the model's own.")] = None,
+    dimensions: Annotated[int | None, typer.Option(help="Keep the first so many dimensions. Default: all.")] = None,
+    precision: Annotated[str, typer.Option(help="float32, int8 (ranges of these texts) or binary.")] = "float32",
     json: JsonOption = False,
 ) -> None:
     """Turn texts into vectors: any layer or mix of layers, one vector for each text.
@@ -46,10 +48,12 @@ def embed(
     with progress("embedding", len(wanted)) as advance:
         vectors = loaded.embed(
             wanted,
-            layers=_layers(layers),
+            layers=numbers_of(layers),
             combine=combine,  # type: ignore[arg-type]
             pooling=pooling,  # type: ignore[arg-type]
             normalise=normalise,
+            dimensions=dimensions,
+            precision=precision,  # type: ignore[arg-type]
             progress=advance,
         )
     if out is not None:
@@ -59,16 +63,22 @@ def embed(
         return
     for text, vector in zip(wanted, vectors, strict=True):
         if json:
-            print_json({"text": text, "vector": [float(f"{value:.7g}") for value in vector]})
+            print_json({"text": text, "vector": [_written(value) for value in vector.tolist()]})
         else:
-            start = " ".join(f"{value:+.4f}" for value in vector[:6])
+            start = " ".join(f"{value:+.4f}" if precision == "float32" else str(value) for value in vector[:6])
             typer.echo(f"{start} … ({len(vector)})  {shown(text)}")
 
 
-def _layers(written: str) -> list[int]:
+def numbers_of(written: str) -> list[int]:
+    """Read a list of layers."""
     from clearhead.errors import BadInput
 
     try:
         return [int(layer) for layer in written.split(",")]
     except ValueError:
         raise BadInput(f"--layers {written!r} is not a list of numbers such as -4,-3,-2,-1") from None
+
+
+def _written(value: float | int) -> float | int:
+    """As many digits as single precision has; whole numbers stay whole."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value

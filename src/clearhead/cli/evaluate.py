@@ -1,49 +1,95 @@
-"""`clearhead evaluate`: the official figures of a model on a task."""
+"""`clearhead evaluate`: the official figures of a model on a task, or of answers in a file."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, print_json
-from clearhead.cli.recipe import DeviceOption, pick_device
+from clearhead.cli.inout import JsonOption, print_json
+from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
 
 
 def evaluate(
     task: Annotated[
-        str | None, typer.Argument(help="classify, label, regress, tag, answer, choose or similar.")
+        str | None, typer.Argument(help="classify, label, regress, tag, answer, choose, similar or search.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="The data to measure on, in the formats of finetune.")] = None,
-    model: ModelOption = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="The data to measure on, in the formats of finetune; for search: query, passage, relevance."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="The model to measure: a folder or a hub name.")
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="Of answer: a file for the model's answers; without --model, the answers to score."),
+    ] = None,
+    nbest: Annotated[
+        Path | None,
+        typer.Option(help="Of answer: a file for the model's 20 best; without --model, the candidates to score."),
+    ] = None,
+    no_answer: Annotated[
+        Path | None, typer.Option(help="Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities.")
+    ] = None,
+    text: TextOption = None,
+    pair: PairOption = None,
+    label: LabelOption = None,
     table: Annotated[
-        Path | None, typer.Option(help="Print the figures of this JSON file beside the lectures'.")
+        Path | None, typer.Option(help="Print the figures of this JSON file beside the lectures', and no others.")
     ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of --table in markdown.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure a model on a task, by the official definitions.
+    """Measure a model on a task, or score answers in a file, by the official definitions.
 
-    Example: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader`
+    Examples: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader --predictions answers.json`,
+    `clearhead evaluate answer --data dev-v1.1.json --predictions answers.json`
     """
     from clearhead.errors import BadInput
 
     if table is not None:
-        from clearhead.evaluation.measured import read_measured
-        from clearhead.evaluation.tables import as_json, as_text, tables
-
-        found = tables(read_measured(table))
-        typer.echo(as_json(found) if json else as_text(found))
+        print_tables(table, markdown=markdown, json=json)
         return
-    if task is None or data is None or model is None:
-        raise BadInput("name a task, its --data and a --model, or a --table to print")
-    from clearhead.pipelines.model import load
-    from clearhead.training.recipes.finetune import find_kind
-    from clearhead.training.recipes.kinds import evaluate as measure
+    files = {"--predictions": predictions, "--nbest": nbest, "--no-answer": no_answer}
+    given = [name for name, file in files.items() if file is not None]
+    if markdown:
+        raise BadInput("--markdown prints tables; name their figures with --table FILE")
+    if task is None or data is None:
+        raise BadInput("name a task and its --data, or a --table to print")
+    if given and task != "answer":
+        raise BadInput(f"{given[0]} belongs to the task answer, not to {task}; leave it out")
+    if model is None and not given:
+        raise BadInput("name a --model to measure, or for the task answer a file of --predictions to score")
+    if model is not None and no_answer is not None:
+        raise BadInput("--no-answer goes with --predictions to score; leave it or --model out")
+    from clearhead.training.recipes.finetune import find_reader
 
-    examples = find_kind(task).read(data, {})
-    figures = measure(task, load(model, device=pick_device(device)), examples)
+    examples = find_reader(task)(data, named_columns(text, pair, label))
+    if model is None:
+        from clearhead.evaluation.answers import score_files
+
+        figures = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
+    else:
+        from clearhead.evaluation.tasks import EVALUATIONS, answer_into
+        from clearhead.pipelines.model import load
+
+        loaded = load(model, device=pick_device(device))
+        if given:
+            figures = answer_into(loaded, examples, predictions=predictions, nbest=nbest)
+        else:
+            figures = EVALUATIONS[task](loaded, examples)
     if json:
         print_json({"task": task, "data": data, "examples": len(examples), **figures})
         return
     for name, value in figures.items():
-        typer.echo(f"{name:<14} {value:.2f}")
+        typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")
+
+
+def print_tables(file: Path, *, markdown: bool, json: bool) -> None:
+    """Print measured figures beside the lectures'."""
+    from clearhead.evaluation.measured import read_measured
+    from clearhead.evaluation.tables import as_json, as_markdown, as_text, tables
+
+    write = as_json if json else as_markdown if markdown else as_text
+    typer.echo(write(tables(read_measured(file))), nl=False)

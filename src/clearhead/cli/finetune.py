@@ -6,25 +6,54 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, TensorboardOption, changes, pick_device
+from clearhead.cli.recipe import (
+    DeviceOption,
+    LabelOption,
+    PairOption,
+    RecipeOption,
+    SetOption,
+    ShardOption,
+    TensorboardOption,
+    TextOption,
+    changes,
+    check_shard,
+    command_line,
+    named_columns,
+    pick_device,
+    print_figures,
+)
+from clearhead.cli.translation import finetune_translation, one_file
 
 
 def finetune(
-    task: Annotated[str, typer.Argument(help="classify, label, regress, tag, answer, choose or similar.")],
+    task: Annotated[str, typer.Argument(help="classify, label, regress, tag, answer, choose, similar or translation.")],
     data: Annotated[
-        str, typer.Option(help="Training data: csv, tsv, json, jsonl, parquet, conll, squad, hub:owner/name.")
+        list[str],
+        typer.Option(
+            help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "
+            "also two files, line by line."
+        ),
     ],
-    model: Annotated[str, typer.Option("--model", "-m", help="The pre-trained model: a folder or a hub name.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="The pre-trained model: a folder or a hub name; for translation also a new one, such as "
+            "seq2seq-lstm-additive, seq2seq-gru or transformer-tiny.",
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
-    dev: Annotated[str | None, typer.Option(help="Development data, to measure on.")] = None,
-    text: Annotated[str | None, typer.Option(help="Name of the column with the text.")] = None,
-    pair: Annotated[str | None, typer.Option(help="Name of the column with the second text.")] = None,
-    label: Annotated[str | None, typer.Option(help="Name of the column with the label or score.")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Development data, to measure on.")] = None,
+    text: TextOption = None,
+    pair: PairOption = None,
+    label: LabelOption = None,
     seeds: Annotated[int, typer.Option(help="Repeat with seeds 0, 1, … and give mean and deviation.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the data, spend nothing.")] = False,
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    shard: ShardOption = False,
     tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -32,18 +61,38 @@ def finetune(
 
     Example: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`
     """
+    from clearhead.training.distributed import first_process
     from clearhead.training.overrides import override
     from clearhead.training.recipes import finetune as recipes
 
+    if task == "translation":
+        finetune_translation(
+            model,
+            data,
+            dev,
+            out,
+            columns=(text, pair),
+            seeds=seeds,
+            dry_run=dry_run,
+            recipe=recipe,
+            set_=set_,
+            device=device,
+            shard=shard,
+            tensorboard=tensorboard,
+            json=json,
+        )
+        return
     plan = override(recipes.Finetune(), changes(recipe, set_))
-    named = {role: column for role, column in (("text", text), ("pair", pair), ("label", label)) if column is not None}
+    named = named_columns(text, pair, label)
+    train, held_out = one_file(data, task), None if dev is None else one_file(dev, task)
     if dry_run:
-        seen = recipes.first_look(task, model, data, dev=dev, recipe=plan, columns=named)
+        seen = recipes.first_look(task, model, train, dev=held_out, recipe=plan, columns=named)
         if json:
             print_json(seen.json())
         else:
             typer.echo(seen.text())
         return
+    check_shard(shard)
     place = pick_device(device)
 
     def run(seed: int) -> dict[str, float]:
@@ -52,23 +101,19 @@ def finetune(
         outcome = recipes.finetune(
             task,
             model,
-            data,
+            train,
             folder,
-            dev=dev,
+            dev=held_out,
             recipe=chosen,
             columns=named,
             device=place,
+            shard=shard,
             tensorboard=tensorboard,
+            command=command_line(),
         )
         return outcome.figures
 
     figures = recipes.over_seeds(run, range(seeds))
-    if json:
-        print_json(
-            {"folder": str(out), "task": task, "seeds": seeds, "figures": {k: m for k, (m, _) in figures.items()}}
-        )
+    if not first_process():
         return
-    typer.echo(f"wrote {out}")
-    for name, (mean, deviation) in figures.items():
-        spread = f" ± {deviation:.2f}" if seeds > 1 else ""
-        typer.echo(f"{name:<14} {mean:.2f}{spread}")
+    print_figures(task, out, figures, seeds=seeds, json=json)

@@ -1,12 +1,23 @@
 """`clearhead pretrain`: raw text to a model."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, print_json, progress, up_to
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, TensorboardOption, changes, pick_device
+from clearhead.cli.inout import JsonOption, progress, up_to
+from clearhead.cli.recipe import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    ShardOption,
+    TensorboardOption,
+    changes,
+    check_shard,
+    command_line,
+    pick_device,
+    print_result,
+)
 
 
 def pretrain(
@@ -31,6 +42,7 @@ def pretrain(
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    shard: ShardOption = False,
     tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -41,28 +53,30 @@ def pretrain(
     from dataclasses import replace
 
     from clearhead.data.corpus import Corpus
-    from clearhead.hub.atomic import staged
-    from clearhead.text import Tokenizer, train_tokenizer
+    from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
     from clearhead.training.recipes import pretrain as recipes
+    from clearhead.training.recipes.shared import learn_vocabulary_once
 
+    check_shard(shard)
     texts = Corpus(corpus)
     plan = replace(recipes.Pretrain(), model=recipes.preset(family, preset))
     plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
     if tokenizer is not None:
         words = Tokenizer.from_folder(tokenizer)
-    elif (out / "tokenizer.json").is_file():
-        words = Tokenizer.from_folder(out)
     else:
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = train_tokenizer(texts=texts.documents(up_to(advance)), vocabulary=vocabulary)
-        with staged(out) as stage:
-            words.save(stage)
+            words = learn_vocabulary_once(texts, out, size=vocabulary, progress=up_to(advance))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        report = up_to(advance)
-        options: dict[str, Any] = {"device": pick_device(device), "tensorboard": tensorboard}
-        model, result = recipes.pretrain(texts, words, out, plan, progress=report, **options)
-    if json:
-        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
-    else:
-        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {model!r} in {out}")
+        model, result = recipes.pretrain(
+            texts,
+            words,
+            out,
+            plan,
+            device=pick_device(device),
+            shard=shard,
+            progress=up_to(advance),
+            tensorboard=tensorboard,
+            command=command_line(),
+        )
+    print_result(model, result, out, json=json)

@@ -1,9 +1,19 @@
-"""Options that all training verbs share: a recipe file, `--set key=value`, the device."""
+"""Options that all training verbs share: a recipe file, `--set key=value`, the device, several processes."""
 
+import os
+import shlex
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from clearhead.cli.inout import print_json
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
+    from clearhead.training.loop import Result
 
 RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]
 SetOption = Annotated[
@@ -11,6 +21,19 @@ SetOption = Annotated[
 ]
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
+]
+TextOption = Annotated[
+    str | None, typer.Option(help="Name of the column with the text (choose: context; tag: words; search: query).")
+]
+PairOption = Annotated[
+    str | None, typer.Option(help="Name of the column with the second text (choose: choices; search: passage).")
+]
+LabelOption = Annotated[str | None, typer.Option(help="Name of the column with the label, score, tags or relevance.")]
+ShardOption = Annotated[
+    bool,
+    typer.Option(
+        "--shard", help="Cut the network up among the processes that torchrun started, instead of copying it."
+    ),
 ]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
 
@@ -32,6 +55,11 @@ def changes(recipe: Path | None, written: list[str] | None, **options: Any) -> d
     return found
 
 
+def named_columns(text: str | None, pair: str | None, label: str | None) -> dict[str, str]:
+    """The columns that were named, by their roles."""
+    return {role: column for role, column in (("text", text), ("pair", pair), ("label", label)) if column is not None}
+
+
 def pick_device(named: str | None) -> str:
     """The device named, or a GPU if there is one."""
     import torch
@@ -41,3 +69,48 @@ def pick_device(named: str | None) -> str:
     if named is not None and named.startswith("cuda") and not torch.cuda.is_available():
         raise NotFound(f"device {named!r} is not there; leave --device out to use the CPU")
     return named or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def check_shard(shard: bool) -> None:
+    """Refuse to cut a network up where nobody else is there to take a part."""
+    from clearhead.errors import BadInput
+
+    if shard and "WORLD_SIZE" not in os.environ:
+        raise BadInput(
+            "--shard needs several processes; start them with: torchrun --nproc-per-node 2 -m clearhead "
+            f"{shlex.join(sys.argv[1:])}"
+        )
+
+
+def command_line() -> str:
+    """What the user typed, for the model's card."""
+    started = ["clearhead"]
+    if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
+        machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
+        started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
+    return shlex.join([*started, *sys.argv[1:]])
+
+
+def print_result(model: "Model", result: "Result", out: Path, *, json: bool) -> None:
+    """Say how a run ended, once, however many processes it had."""
+    from clearhead.training.distributed import first_process
+
+    if not first_process():
+        return
+    if json:
+        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
+        return
+    outcome = "run the same command again to go on" if result.exit == "interrupted" else f"{model!r} in {out}"
+    typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
+
+
+def print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:
+    """Say where a fine-tuned model is, and what was measured: mean and, over several seeds, deviation."""
+    if json:
+        means = {name: mean for name, (mean, _) in figures.items()}
+        print_json({"folder": str(out), "task": task, "seeds": seeds, "figures": means})
+        return
+    typer.echo(f"wrote {out}")
+    for name, (mean, deviation) in figures.items():
+        spread = f" ± {deviation:.2f}" if seeds > 1 else ""
+        typer.echo(f"{name:<14} {mean:.2f}{spread}")

@@ -29,7 +29,7 @@ SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "label
 
 
 def open_table(source: str | Path, header: Sequence[str] | None, say: Say = log.info) -> Table:
-    """Read a file, or a data set of the hub; CoLA's and the SMS collection's files are known without a header."""
+    """Read a file, or a data set of the hub; CoLA's, WikiQA's and the SMS collection's are known without a header."""
     if isinstance(source, str) and source.startswith("hub:"):
         return read_hub(source)
     if header is None and (header := _published_header(Path(source))) is not None:
@@ -83,6 +83,8 @@ def _published_header(path: Path) -> tuple[str, ...] | None:
         fields = file.readline().decode("utf-8-sig", errors="replace").split("\t")
     if len(fields) == 2 and fields[0] in ("ham", "spam"):
         return "label", "text"
+    if len(fields) == 3 and fields[2].strip() in ("0", "1"):
+        return "question", "sentence", "label"
     if len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):
         return "source", "label", "mark", "sentence"
     return None

@@ -10,6 +10,7 @@ from clearhead.data.examples import ChoiceExample, Label, PairExample, TextExamp
 from clearhead.data.tables import Table
 from clearhead.errors import BadInput, require
 
+CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
 ParseLabel = Callable[[object], Label]
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,13 @@ def a_score(value: object) -> float:
         score = math.nan
     require(math.isfinite(score), f"has {value!r} for a score, which is not a number", BadInput)
     return score
+
+
+def a_grade(value: object) -> float:
+    """How relevant a passage is to a query: 0 (not at all), 1, 2, …"""
+    grade = a_score(value)
+    require(grade >= 0 and grade.is_integer(), f"has {value!r} for a relevance; write 0, 1, 2, …,", BadInput)
+    return grade
 
 
 def some_classes(value: object) -> tuple[str, ...]:
@@ -60,7 +68,7 @@ def read_texts(
     """
     table = open_table(source, header, say)
     first, second = choose_texts(table, text, pair, say)
-    target = choose(table, "label", label, SCORES if parse is a_score else CLASSES, say)
+    target = choose(table, "label", label, CLASSES if parse is a_class or parse is some_classes else SCORES, say)
     seconds = [None] * len(table) if second is None else _strings(table, second)
     labels = [None] * len(table) if target is None else _parsed(table, target, parse)
     return list(map(TextExample, _strings(table, first), seconds, labels))
@@ -111,10 +119,10 @@ def read_choices(
 ) -> list[ChoiceExample]:
     """Read what may follow a context: a column that is a list, or several columns (SWAG: ending0 … ending3).
 
-    The label counts from 0, or is the right choice itself.
+    The label counts from 0, or is the right choice itself, or its letter (MuTual: A … D).
     """
     table = open_table(source, None, say)
-    column = choose(table, "context", context, ("context", "ctx", "question", "startphrase", "sent1"), say)
+    column = choose(table, "context", context, CONTEXTS, say)
     require(column is not None, f"{table.name} has no context among {list(table.columns)}; name its column.", BadInput)
     if choices is None:
         endings = tuple(name for name in table.columns if name.rstrip("0123456789") in ("ending", "choice", "option"))
@@ -124,7 +132,7 @@ def read_choices(
         offered = _lists(table, choices)
     else:
         offered = [list(row) for row in zip(*(_strings(table, name) for name in choices or ()), strict=True)]
-    target = choose(table, "label", label, ("label", "answer"), say)
+    target = choose(table, "label", label, ("label", "answer", "answers"), say)
     answers = [None] * len(table) if target is None else _parsed(table, target, a_class)
     return [
         choice_example(start, options, None if answer is None else str(answer), table.where(row))
@@ -133,11 +141,12 @@ def read_choices(
 
 
 def choice_example(context: str, choices: Sequence[str], answer: str | None, where: str) -> ChoiceExample:
-    """Find the right choice by its text or its number, counted from 0."""
+    """Find the right choice by its text, its number, counted from 0, or its letter, counted from A."""
     require(len(choices) >= 2, f"{where} has {len(choices)} choices; there must be 2 or more.", BadInput)
     if answer is None or answer in choices:
         return ChoiceExample(context, tuple(choices), None if answer is None else list(choices).index(answer))
-    number = int(answer) if answer.isdecimal() else len(choices)
+    letter = ord(answer) - ord("A") if len(answer) == 1 and "A" <= answer <= "Z" else len(choices)
+    number = int(answer) if answer.isdecimal() else letter
     require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
     return ChoiceExample(context, tuple(choices), number)
 

@@ -28,6 +28,17 @@ def split_sentences(text: str) -> list[str]:
     return [text[start:stop] for start, stop in zip(starts, [*starts[1:], len(text)], strict=True) if stop > start]
 
 
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text start and end, without the white space round them: text[start:end]."""
+    found, start = [], 0
+    for sentence in split_sentences(text):
+        if words := sentence.strip():
+            first = start + sentence.index(words)
+            found.append((first, first + len(words)))
+        start += len(sentence)
+    return found
+
+
 def _ends(text: str, stop: int, mark: str) -> bool:
     after = text[stop : stop + 1]
     if not (after.isspace() or mark[0] in _WIDE):

@@ -1,15 +1,13 @@
-"""SQuAD's JSON, 1.1 and 2.0: questions about paragraphs, with answers by text and character; and DREAM's dialogues."""
+"""SQuAD's JSON, 1.1 and 2.0: questions about paragraphs, with answers by text and character."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clearhead.data.columns import open_table
-from clearhead.data.examples import ChoiceExample, QuestionExample
-from clearhead.data.readers import choice_example
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.data.examples import QuestionExample
+from clearhead.data.json_files import read_json
+from clearhead.errors import BadInput, require
 
 
 def read_squad(path: str | Path) -> list[QuestionExample]:
@@ -53,26 +51,8 @@ def misplaced(example: QuestionExample) -> list[tuple[str, int, str]]:
     return [(text, start, there) for text, start, there in spans if start < 0 or not text or there != text]
 
 
-def read_dream(path: str | Path) -> list[ChoiceExample]:
-    """Read DREAM: [[turns], [{question, choice, answer}], id]; the question goes with each choice."""
-    found = []
-    for number, record in enumerate(_load(Path(path)), start=1):
-        where = f"{path}, dialogue {number}"
-        try:
-            turns, questions, _ = record
-            for asked in questions:
-                example = choice_example("\n".join(turns), asked["choice"], asked["answer"], where)
-                choices = tuple(f"{asked['question']} {choice}" for choice in example.choices)
-                found.append(replace(example, choices=choices))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, BadInput):
-                raise
-            raise BadInput(f"{where} is not [[turns], [questions], id] as DREAM has it.") from None
-    return found
-
-
 def _questions(path: Path) -> Iterator[tuple[str, Any, Any]]:
-    whole = _load(path)
+    whole = read_json(path)
     articles = whole.get("data") if isinstance(whole, dict) else None
     require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
     for a, article in enumerate(articles or (), start=1):
@@ -97,12 +77,3 @@ def _field(record: Any, name: str, kind: type, where: str) -> Any:
     value = record.get(name) if isinstance(record, dict) else None
     require(isinstance(value, kind), f"{where} has no {kind.__name__} under {name!r}.", BadInput)
     return value
-
-
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except ValueError as error:  # UnicodeDecodeError is one too
-        raise BadInput(f"{path} is not JSON in UTF-8 ({error}).") from None

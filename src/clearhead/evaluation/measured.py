@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clearhead.data.json_files import read_json
 from clearhead.errors import BadInput, require
-from clearhead.evaluation.files import read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import all_there
-from clearhead.evaluation.squad import Golds, squad2
+from clearhead.evaluation.squad import Golds, squad1, squad2
+
+LISTED = 20  # candidates of a question, as many as BERT's script writes
 
 
 class Candidate(NamedTuple):
@@ -30,6 +32,28 @@ def decide(nbest: Mapping[str, Sequence[Candidate]]) -> tuple[dict[str, str], di
         best = max(answers, key=lambda candidate: candidate.score, default=Candidate("", nothing))
         predictions[name], odds[name] = best.text, nothing - best.score
     return predictions, odds
+
+
+def best_texts(nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+    """Give the best answer of each question where every question has one, as in SQuAD 1.1."""
+    ranked = {name: sorted(given, key=lambda candidate: -candidate.score) for name, given in nbest.items()}
+    return {name: next((candidate.text for candidate in given if candidate.text), "") for name, given in ranked.items()}
+
+
+def predictions_of(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+    """Give one text for each question; the empty one, where some have no answer, if none scores highest."""
+    if all(golds.values()):
+        return best_texts(nbest)
+    texts, odds = decide(nbest)
+    return {name: "" if odds[name] > 0 else text for name, text in texts.items()}
+
+
+def score_nbest(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, float]:
+    """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
+    all_there(golds, nbest, "list of candidates")
+    if all(golds.values()):
+        return squad1(golds, best_texts(nbest))
+    return squad2(golds, *decide(nbest), threshold=0.0)
 
 
 def oracle(golds: Golds, nbest: Mapping[str, Sequence[Candidate]], n: int) -> dict[str, float]:

@@ -22,8 +22,15 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def golds_of(questions: Iterable[QuestionExample]) -> dict[str, list[str]]:
-    """Take the accepted answers of each question id; none for a question without an answer."""
-    return {question.id: [text for text, _ in question.answers] for question in questions}
+    """Take the accepted answers of each question id; none for a question that is said to have no answer."""
+    golds: dict[str, list[str]] = {}
+    for question in questions:
+        known = bool(question.answers) or question.impossible
+        require(
+            known, f"Question {question.id!r} has no answer to compare with, and is not said to have none.", BadInput
+        )
+        golds[question.id] = [text for text, _ in question.answers]
+    return golds
 
 
 def normalise(text: str) -> str:

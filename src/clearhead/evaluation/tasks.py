@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy as np
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
+from clearhead.evaluation.files import write_nbest, write_predictions
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
-from clearhead.evaluation.squad import golds_of, squad1, squad2
+from clearhead.evaluation.nbest import LISTED, Candidate, predictions_of, score_nbest
+from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
+from clearhead.evaluation.squad import golds_of
 from clearhead.pipelines.answer import Answer
 from clearhead.pipelines.choose import Choice
 from clearhead.pipelines.model import Model
@@ -67,15 +71,30 @@ def evaluate_tags(model: Model, examples: Sequence[WordsExample]) -> Figures:
 
 def evaluate_answers(model: Model, examples: Sequence[QuestionExample]) -> Figures:
     """SQuAD's exact match and F1; with unanswerable questions, SQuAD 2.0's, and the best threshold to abstain."""
-    abstains = any(example.impossible for example in examples)
+    return score_nbest(golds_of(examples), candidates_of(model, examples, top=1))
+
+
+def answer_into(
+    model: Model, examples: Sequence[QuestionExample], *, predictions: Path | None = None, nbest: Path | None = None
+) -> Figures:
+    """Answer the questions into files, one text for each or the best candidates, and score as `evaluate_answers`."""
+    golds, lists = golds_of(examples), candidates_of(model, examples, top=LISTED)
+    if predictions is not None:
+        write_predictions(predictions, predictions_of(golds, lists))
+    if nbest is not None:
+        write_nbest(nbest, lists)
+    return score_nbest(golds, lists)
+
+
+def candidates_of(model: Model, examples: Sequence[QuestionExample], top: int) -> dict[str, list[Candidate]]:
+    """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
     questions, contexts = [example.question for example in examples], [example.context for example in examples]
-    found: list[Answer] = model.answer(questions, contexts, threshold=math.inf, whole_words=False)
-    texts = {example.id: answer.text or "" for example, answer in zip(examples, found, strict=True)}
-    golds = golds_of(examples)
-    if not abstains:
-        return squad1(golds, texts)
-    margins = {example.id: min(answer.margin, 1e6) for example, answer in zip(examples, found, strict=True)}
-    return squad2(golds, texts, margins, threshold=0.0)
+    found: list[Answer] = model.answer(questions, contexts, top=top, threshold=math.inf, whole_words=False)
+    lists = {}
+    for example, answer in zip(examples, found, strict=True):
+        spans = [Candidate(one.text, one.logit) for one in answer.candidates]
+        lists[example.id] = sorted([*spans, Candidate("", answer.null_score)], key=lambda one: -one.score)
+    return lists
 
 
 def evaluate_choices(model: Model, examples: Sequence[ChoiceExample]) -> Figures:
@@ -94,6 +113,28 @@ def evaluate_similarity(model: Model, examples: Sequence[PairExample]) -> Figure
     return {"spearman": 100 * spearman(gold, cosines), "pearson": 100 * pearson(gold, cosines)}
 
 
+def evaluate_search(model: Model, examples: Sequence[TextExample]) -> Figures:
+    """Rank each query's passages by the cosine of their vectors; in percent, over the queries with a relevant one."""
+    texts = list(dict.fromkeys(text for example in examples for text in (example.text, example.pair or "")))
+    vectors = dict(zip(texts, model.embed(texts, normalise=True), strict=True))
+    judged: dict[str, dict[str, int]] = {}
+    run: dict[str, dict[str, float]] = {}
+    for number, example in enumerate(examples):
+        passage = example.pair or ""
+        judged.setdefault(example.text, {})[str(number)] = _known(example.label)
+        run.setdefault(example.text, {})[str(number)] = float(vectors[example.text] @ vectors[passage])
+    relevant = {query: grades for query, grades in judged.items() if any(grade > 0 for grade in grades.values())}
+    require(bool(relevant), "no query has a relevant passage; give data with labels above 0", BadInput)
+    return {
+        "mrr": 100 * reciprocal_rank(relevant, run),
+        "map": 100 * average_precision(relevant, run),
+        "ndcg_10": 100 * ndcg(relevant, run, 10),
+        "recall_10": 100 * recall(relevant, run, 10),
+        "precision_1": 100 * precision(relevant, run, 1),
+        "queries": len(relevant),
+    }
+
+
 # by the names of the tasks on the command line
 EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
     "classify": evaluate_classes,
@@ -103,6 +144,7 @@ EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
     "answer": evaluate_answers,
     "choose": evaluate_choices,
     "similar": evaluate_similarity,
+    "search": evaluate_search,
 }
 
 

@@ -17,9 +17,14 @@ WEIGHTS = {"masked_lm": 1.0, "replaced": 50.0}
 
 def sample_tokens(logits: Tensor, rng: torch.Generator | None = None) -> Tensor:
     """Draw a token from the softmax of each row: (M, V) -> (M,). No gradient goes back; it could not be passed on."""
-    uniform = torch.rand(logits.shape, generator=rng, device=logits.device)
+    # compiled code takes no generator, not even None
+    uniform = torch.rand_like(logits, dtype=torch.float32) if rng is None else _uniform(logits, rng)
     gumbel = -(-uniform.log()).log()  # the largest of logits + Gumbel noise is a draw from their softmax
     return (logits.detach().float() + gumbel).argmax(-1)
+
+
+def _uniform(logits: Tensor, rng: torch.Generator) -> Tensor:
+    return torch.rand(logits.shape, generator=rng, device=logits.device)
 
 
 def corrupt(batch: Batch, sampled: Tensor) -> Batch:

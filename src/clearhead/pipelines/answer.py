@@ -101,25 +101,42 @@ def answer(
     A score is a probability among all spans of all windows and "no answer" (transformers v4 multiplies the start's and
     the end's probability within a window instead, so that its scores do not compare across windows).
     """
-    check_head(network, "span")
     how = search or Search()
+    read = read_passages(network, tokenizer, questions, how, batch_tokens=batch_tokens, progress=progress)
+    return (_result(*found, how) for found in read)
+
+
+Read = tuple[str, Pieces, "Passages", list[Tensor]]
+
+
+def read_passages(
+    network: Network,
+    tokenizer: Tokenizer,
+    questions: Iterable[tuple[str, str]],
+    how: Search,
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Read]:
+    """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
+    check_head(network, "span")
     reader = PerToken(network, "span")
     length = min(how.window, network.encoder.max_length)
 
-    def results(chunk: list[tuple[str, str]]) -> Iterator[Answer]:
+    def results(chunk: list[tuple[str, str]]) -> Iterator[Read]:
         # many questions may share a context, which is cut into pieces once
         texts = list(dict.fromkeys(text for pair in chunk for text in pair))
         pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
-        cut = [_Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
+        cut = [Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
         outputs = run(reader, [item.inputs for item in cut], batch_tokens=batch_tokens, progress=progress)
         for (_, context), item, tables in zip(chunk, cut, outputs, strict=True):
-            yield _result(context, pieces[context], item, tables, how)
+            yield context, pieces[context], item, tables
 
     return chain.from_iterable(map(results, chunks_of_text(questions)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Passages:
+class Passages:
     """The windows of one question: inputs, the piece each starts with, and the token positions of its passage."""
 
     inputs: list[Input]
@@ -127,7 +144,8 @@ class _Passages:
     positions: list[range]
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, asked: Pieces, context: Pieces, length: int, overlap: int) -> "_Passages":
+    def of(cls, tokenizer: Tokenizer, asked: Pieces, context: Pieces, length: int, overlap: int) -> "Passages":
+        """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
         taken = len(asked) + tokenizer.template.specials(pair=True)
         room = length - taken
         require(
@@ -145,13 +163,13 @@ class _Passages:
         return found
 
 
-def _result(context: str, pieces: Pieces, item: _Passages, tables: Sequence[Tensor], search: Search) -> Answer:
+def _result(context: str, pieces: Pieces, item: Passages, tables: Sequence[Tensor], search: Search) -> Answer:
     table = SpanTable.of(len(pieces), item.firsts, item.positions, tables, search.longest)
     total = table.log_total
     found: dict[tuple[int, int], Candidate] = {}
     for first, last, logit in table.best():
         if search.whole_words:
-            first, last = _widened(pieces.words, first, last)
+            first, last = whole_words(pieces.words, first, last)
         start, end = pieces.offsets[first][0], pieces.offsets[last][1]
         if context[start:end].strip():
             one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
@@ -165,6 +183,6 @@ def _result(context: str, pieces: Pieces, item: _Passages, tables: Sequence[Tens
     return Answer(best.text, best.start, best.end, best.score, table.null, candidates)
 
 
-def _widened(words: list[int], first: int, last: int) -> tuple[int, int]:
-    """From the first piece of the first word to the last piece of the last."""
+def whole_words(words: list[int], first: int, last: int) -> tuple[int, int]:
+    """Widen a run of pieces: from the first piece of the first word to the last piece of the last."""
     return bisect_left(words, words[first]), bisect_right(words, words[last]) - 1

@@ -1,7 +1,7 @@
 """Which inputs run together: sorted by length, filled up to a number of tokens, so that short texts never wait."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from clearhead.errors import BadInput, require
 
@@ -45,7 +45,14 @@ def chunks(items: Iterable[Item], size: int, weigh: Callable[[Item], int] = lamb
 
 def chunks_of_text(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Cut a stream of texts, or of what holds texts, into lists that fit the memory however long the texts are."""
-    return chunks(items, _CHUNK_CHARACTERS, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+    return chunks(map(plain, items), _CHUNK_CHARACTERS, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+
+
+def plain(item: Any) -> Any:
+    """A cell of an arrow column as Python's own value, also within a pair; everything else as it is."""
+    if type(item) is tuple:
+        return tuple(map(plain, item))
+    return item.as_py() if hasattr(item, "as_py") else item
 
 
 def _characters(item: object) -> int:

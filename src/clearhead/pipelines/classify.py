@@ -53,15 +53,28 @@ def classify(
     A document longer than the model is read in windows; its logits are their mean, each window counting as many times
     as it has tokens of its own. Of a pair, the longer text is read so, beside the whole of the shorter.
     """
-    check_head(network, "classes")
     require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
+    logits = class_logits(network, tokenizer, texts, batch_tokens=batch_tokens, progress=progress)
+    return (_result(row, labels, problem, top) for row in logits)
+
+
+def class_logits(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Pair],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Tensor]:
+    """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
+    check_head(network, "classes")
     reader = PerSequence(network, "classes")
 
-    def results(chunk: list[str | Pair]) -> Iterator[Classes]:
+    def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
         inputs = _inputs(tokenizer, chunk, network.encoder.max_length)
         outputs = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
         for windows, rows in zip(inputs, outputs, strict=True):
-            yield _result(merged(windows, rows), labels, problem, top)
+            yield merged(windows, rows)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))
 

@@ -51,14 +51,14 @@ def fill(
     texts: Iterable[str],
     *,
     top: int = 5,
-    candidates: Sequence[str] | None = None,
+    candidates: Sequence[str | int] | None = None,
     batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Filled]:
     """Fill the masks of texts, in order; a long text is read in windows, each mask where it sees most.
 
-    Masks are filled independently of one another. With `candidates`, only these words are ranked; their scores are
-    still probabilities among the whole vocabulary, as in transformers.
+    Masks are filled independently of one another. With `candidates`, only these words (or token ids) are ranked; their
+    scores are still probabilities among the whole vocabulary, as in transformers.
     """
     check_head(network, "masked_lm")
     require(top > 0, f"top={top} predictions cannot be given; choose 1 or more", BadInput)
@@ -152,15 +152,16 @@ def _filled(text: str, span: tuple[int, int], written: str) -> str:
     return (head if written.startswith(" ") else head.rstrip(" ")) + written.strip() + text[end:]
 
 
-def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str]) -> Tensor:
+def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> Tensor:
     require(
         not isinstance(candidates, str) and len(candidates) > 0,
         f"candidates must be a list of at least one word, not {candidates!r}.",
         BadInput,
     )
-    found: dict[int, None] = {}
+    found: dict[int, None] = dict.fromkeys(one for one in candidates if isinstance(one, int))
+    words = [one for one in candidates if isinstance(one, str)]
     # within a text, words follow a space, and some families have tokens of their own for that
-    for word, ids in zip(candidates, tokenizer.ids_batch([f" {word}" for word in candidates]), strict=True):
+    for word, ids in zip(words, tokenizer.ids_batch([f" {word}" for word in words]), strict=True):
         known = ids if len(ids) == 1 else [tokenizer.token_to_id(word)]
         pieces = [tokenizer.id_to_token(i) for i in ids]
         require(

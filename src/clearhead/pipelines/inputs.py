@@ -1,8 +1,9 @@
 """Texts and pairs of texts as inputs that fit a network; what is too long becomes several, nothing is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
-from clearhead.errors import InputTooLong, require
+from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.pipelines.engine import Input
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.windows import cuts
@@ -21,12 +22,16 @@ def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> l
     return found
 
 
-def windows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
+def windows_of_texts(
+    tokenizer: Tokenizer, texts: Sequence[str], limit: int, overlap: int | None = None
+) -> list[list[Window]]:
     """The windows of each text, for results that point into the text; the common case, one window, in a batch."""
     found = []
     for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
-        fits = len(encoding) <= limit
-        found.append([Window(encoding, 0, encoding.parts[0])] if fits else windows(tokenizer, text, length=limit))
+        if len(encoding) <= limit:
+            found.append([Window(encoding, 0, encoding.parts[0])])
+        else:
+            found.append(windows(tokenizer, text, length=limit, overlap=overlap))
     return found
 
 
@@ -53,3 +58,16 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
             inputs.append(Input(encoding.ids, encoding.segments, len(best)))
         found.append(inputs)
     return found
+
+
+def paired(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pair texts up: one with many, many with one, or two lists."""
+    if isinstance(first, str):
+        yield from ((first, other) for other in ([second] if isinstance(second, str) else second))
+    elif isinstance(second, str):
+        yield from ((other, second) for other in first)
+    else:
+        for left, right in zip_longest(first, second):
+            both = left is not None and right is not None
+            require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
+            yield left, right

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,18 +13,29 @@ import torch
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.hub.card import model_card
 from clearhead.hub.config import Description, read_config
-from clearhead.hub.folder import Checkpoint, build_network, read_folder, write_folder
+from clearhead.hub.folder import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.remote import find, publish
-from clearhead.models import FAMILIES
+from clearhead.models import EVERY
 from clearhead.nn.heads import Pooler, Pooling, SentenceVector
 from clearhead.nn.network import Network
 from clearhead.pipelines.answer import Search, answer
 from clearhead.pipelines.choose import choose
 from clearhead.pipelines.classify import Classes, classify
-from clearhead.pipelines.embed import Combine, Vectors, embed
+from clearhead.pipelines.cluster import Cluster, cluster
+from clearhead.pipelines.duplicates import Duplicate, duplicates
+from clearhead.pipelines.embed import Vectors, embed
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.fill import fill
+from clearhead.pipelines.inputs import paired
+from clearhead.pipelines.layers import Combine
+from clearhead.pipelines.precision import Precision, Ranges, quantise
+from clearhead.pipelines.search.index import Hit, Index, Method
+from clearhead.pipelines.search.passages import Document
+from clearhead.pipelines.senses import THRESHOLD, Senses, senses
+from clearhead.pipelines.summarise import summarise
 from clearhead.pipelines.tag import Strategy, tag
+from clearhead.pipelines.tokens import token_vectors
+from clearhead.pipelines.zero_shot import TEMPLATE, zero_shot
 from clearhead.text import Tokenizer
 
 Result = TypeVar("Result")
@@ -66,7 +76,7 @@ class Model:
 
         `heads` names the heads to build, each with its number of outputs: {"masked_lm": 30522, "classes": 2}.
         """
-        families = [name for name, family in FAMILIES.items() if type(config) is family.config]
+        families = [name for name, family in EVERY.items() if type(config) is family.config]
         require(bool(families), f"{type(config).__name__} is no configuration of a model family", BadInput)
         description = Description(family=families[0], config=config, labels=tuple(labels) if labels else None)
         network = build_network(description, dict(heads or {})).eval()
@@ -79,7 +89,7 @@ class Model:
         description = replace(
             self.checkpoint.description, labels=tuple(labels) if labels else None, problem=problem, architecture=None
         )
-        heads = FAMILIES[description.family].heads(self.encoder, {name: outputs})
+        heads = fresh_heads(description.family, self.encoder, {name: outputs})
         trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
         for fresh in heads[name].modules():
             if isinstance(fresh, Pooler) and trained:
@@ -128,13 +138,17 @@ class Model:
         combine: Combine = "mean",
         pooling: Pooling | None = None,
         normalise: bool | None = None,
+        dimensions: int | None = None,
+        precision: Precision = "float32",
+        ranges: Ranges | None = None,
         batch_tokens: int | None = None,
         progress: Progress | None = None,
     ) -> Vectors:
         """One vector per text, (texts, D); for a single string, (D,).
 
         `layers` counts from 0, the embeddings, or from -1, the last. Pooling and normalisation are the checkpoint's
-        own where it says how (sentence-transformers folders do), else the mean over tokens.
+        own where it says how (sentence-transformers folders do), else the mean over tokens. `dimensions` keeps the
+        first; for `precision` and its `ranges` see `pipelines.precision`.
         """
         own = self.checkpoint.sentence or SentenceVector("mean")
         vector = SentenceVector(
@@ -149,10 +163,75 @@ class Model:
             vector=vector,
             layers=layers,
             combine=combine,
+            dimensions=dimensions,
             batch_tokens=batch_tokens,
             progress=progress,
         )
+        vectors = quantise(vectors, precision, ranges)
         return vectors[0] if single else vectors
+
+    def token_vectors(
+        self,
+        texts: str | Iterable[str],
+        *,
+        layers: Sequence[int] = (-1,),
+        combine: Combine = "mean",
+        progress: Progress | None = None,
+    ) -> Any:
+        """A vector for each token of a text, with its characters' offsets, from any layer or mix of layers."""
+        given = [texts] if isinstance(texts, str) else texts
+        found = token_vectors(self.encoder, self.tokenizer, given, layers=layers, combine=combine, progress=progress)
+        return _as_given(texts, found)
+
+    def index(
+        self, documents: Iterable[str | Document], *, longest: int | None = None, progress: Progress | None = None
+    ) -> Index:
+        """Build an index to be searched and saved; for its options see `Index.build`."""
+        return Index.build(documents, self, **({} if longest is None else {"longest": longest}), progress=progress)
+
+    def search(
+        self, query: str, documents: Iterable[str | Document], *, top: int = 10, method: Method | None = None
+    ) -> list[Hit]:
+        """The passages of a few documents that fit the query best; to search more than once, keep an `index`."""
+        return self.index(documents).search(query, top=top, method=method)
+
+    def cluster(
+        self,
+        texts: Iterable[str],
+        *,
+        threshold: float | None = None,
+        clusters: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Cluster]:
+        """Which texts belong together? As near as `threshold`, a cosine, or in a given number of `clusters`."""
+        vectors = self.embed(texts, normalise=True, progress=progress)
+        return cluster(vectors, threshold=threshold, clusters=clusters)
+
+    def duplicates(
+        self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
+    ) -> list[Duplicate]:
+        """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?"""
+        return duplicates(list(texts), lambda one: self.embed(one, normalise=True, progress=progress), threshold)
+
+    def summarise(self, texts: str | Iterable[str], *, sentences: int = 3, progress: Progress | None = None) -> Any:
+        """The sentences that say most of a text, in its order; `progress` is told of sentences read."""
+        given = [texts] if isinstance(texts, str) else texts
+        found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=sentences)
+        return _as_given(texts, found)
+
+    def senses(
+        self,
+        word: str | Sequence[str],
+        texts: Iterable[str],
+        *,
+        layers: Sequence[int] = (-1,),
+        threshold: float = THRESHOLD,
+        count: int | None = None,
+    ) -> Senses:
+        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`."""
+        given = list(texts)
+        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers)
+        return senses(word, given, tokens, threshold=threshold, count=count)
 
     def fill(
         self,
@@ -174,6 +253,31 @@ class Model:
         given = [texts] if isinstance(texts, str) else texts
         return _as_given(texts, self._classify(given, top, progress))
 
+    def zero_shot(
+        self,
+        texts: str | Iterable[str],
+        labels: Sequence[str],
+        *,
+        template: str = TEMPLATE,
+        multi: bool = False,
+        top: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Which of these labels fits a text? Needs a checkpoint trained on inference; `multi`: several may fit."""
+        given = [texts] if isinstance(texts, str) else texts
+        found = zero_shot(
+            self.network,
+            self.tokenizer,
+            given,
+            labels,
+            known=self.labels,
+            template=template,
+            multi=multi,
+            top=top,
+            progress=progress,
+        )
+        return _as_given(texts, found)
+
     def compare(
         self,
         first: str | Iterable[str],
@@ -183,7 +287,7 @@ class Model:
         progress: Progress | None = None,
     ) -> Any:
         """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many."""
-        return _as_given(_longer(first, second), self._classify(_pairs(first, second), top, progress))
+        return _as_given(_longer(first, second), self._classify(paired(first, second), top, progress))
 
     def tag(
         self,
@@ -216,7 +320,7 @@ class Model:
         For the options see `pipelines.answer.Search`.
         """
         search = Search(top=top, threshold=threshold, longest=longest, whole_words=whole_words)
-        pairs = _pairs(questions, contexts)
+        pairs = paired(questions, contexts)
         found = answer(self.network, self.tokenizer, pairs, search, progress=progress)
         return _as_given(_longer(questions, contexts), found)
 
@@ -274,15 +378,3 @@ def _as_given(given: object, found: Iterator[Result]) -> Result | list[Result] |
 def _longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
     """The side of a pair that says how many there are."""
     return second if isinstance(first, str) else first
-
-
-def _pairs(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
-    if isinstance(first, str):
-        yield from ((first, other) for other in ([second] if isinstance(second, str) else second))
-    elif isinstance(second, str):
-        yield from ((other, second) for other in first)
-    else:
-        for left, right in zip_longest(first, second):
-            both = left is not None and right is not None
-            require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
-            yield left, right

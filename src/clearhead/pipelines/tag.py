@@ -56,28 +56,53 @@ def tag(
     piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are the tokenizer's,
     or those given; transformers guesses them from the pieces' lengths, which is the same for plain English in BERT.
     """
-    check_head(network, "tags")
     known = get_args(Strategy)
     require(strategy in known, f"strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
-    reader = PerToken(network, "tags")
 
-    def results(chunk: list[str | Sequence[str]]) -> Iterator[Tagged]:
-        cut = _windows(tokenizer, chunk, network.encoder.max_length)
+    def result(read: TagWindows) -> Tagged:
+        if isinstance(read.text, str):
+            return _result(read.text, read.windows, read.logits, labels, strategy)
+        found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy)
+        return Tagged(_as_given(read.text, found.words), found.entities)
+
+    return map(result, tag_windows(network, tokenizer, texts, batch_tokens=batch_tokens, progress=progress))
+
+
+@dataclass(frozen=True, slots=True)
+class TagWindows:
+    """A text (or a list of words), the windows it is read in, and the logits (tokens, L) of each."""
+
+    text: str | Sequence[str]
+    windows: list[Window]
+    logits: list[Tensor]
+
+
+def tag_windows(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Sequence[str]],
+    *,
+    overlap: int | None = None,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[TagWindows]:
+    """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
+    check_head(network, "tags")
+    reader = PerToken(network, "tags")
+    limit = network.encoder.max_length
+
+    def results(chunk: list[str | Sequence[str]]) -> Iterator[TagWindows]:
+        whole = iter(windows_of_texts(tokenizer, [text for text in chunk if isinstance(text, str)], limit, overlap))
+        cut = [
+            next(whole) if isinstance(text, str) else windows(tokenizer, text, length=limit, overlap=overlap)
+            for text in chunk
+        ]
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
         outputs = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
         for text, item, tables in zip(chunk, cut, outputs, strict=True):
-            if isinstance(text, str):
-                yield _result(text, item, tables, labels, strategy)
-            else:
-                found = _result(" ".join(text), item, tables, labels, strategy)
-                yield Tagged(_as_given(text, found.words), found.entities)
+            yield TagWindows(text, item, tables)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))
-
-
-def _windows(tokenizer: Tokenizer, chunk: Sequence[str | Sequence[str]], limit: int) -> list[list[Window]]:
-    whole = iter(windows_of_texts(tokenizer, [text for text in chunk if isinstance(text, str)], limit))
-    return [next(whole) if isinstance(text, str) else windows(tokenizer, text, length=limit) for text in chunk]
 
 
 def _result(

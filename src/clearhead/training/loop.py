@@ -14,10 +14,11 @@ from clearhead.data.source import Source
 from clearhead.errors import BadConfig, BadInput
 from clearhead.training.budget import Budget
 from clearhead.training.distributed import Ranks, joined, local_device
+from clearhead.training.graphs import graphed
 from clearhead.training.interrupt import interruptible
 from clearhead.training.keeper import Keeper, OnSave
 from clearhead.training.optimisers import make_optimisers, set_learning_rate
-from clearhead.training.passes import Passes, Share, checkpointed
+from clearhead.training.passes import Passes, Share, checkpointed, precision
 from clearhead.training.prefetch import Prefetch
 from clearhead.training.report import Report
 from clearhead.training.schedules import SCHEDULES
@@ -78,7 +79,9 @@ def train(
     ):
         network = task.network.to(place).train()
         sharding = Sharding(network)
-        passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None)
+        alone = ranks.world == 1 and not (settings.compile or settings.checkpointing)
+        replays = at_the_end.enter_context(graphed(network, alone and precision(settings, place) == "bf16"))
+        passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None, in_place=replays)
         optimisers = make_optimisers(network, settings)
         keeper = Keeper(folder, settings, network, optimisers, ranks, sharding, on_save)
         state = keeper.resume()

@@ -1,10 +1,11 @@
-"""Changing a recipe by name: `--set train.learning_rate=3e-5`, or a TOML file of the same names."""
+"""Changing a recipe by name: `--set train.learning_rate=3e-5`, or a TOML file of the same names, read or written."""
 
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -50,6 +51,12 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return dict(_flat(content))
 
 
+def as_toml(recipe: Any) -> str:
+    """Write all values of a recipe as `read_recipe` reads them; TOML has no word for None, which is left out."""
+    values = {name: reduce(getattr, name.split("."), recipe) for name in known_names(recipe)}
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items() if value is not None)
+
+
 def known_names(recipe: Any, prefix: str = "") -> Iterator[str]:
     """List every name that can be changed."""
     for spec in fields(recipe):
@@ -80,3 +87,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
+
+
+def _toml(value: Any) -> str:
+    """JSON's way to write a value is TOML's too, but for numbers that are not finite."""
+    return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

@@ -52,4 +52,5 @@ def pinned(batch: Batch) -> Batch:
         layout=layout,
         segments=None if batch.segments is None else batch.segments.pin_memory(),
         targets={name: target.pin_memory() for name, target in batch.targets.items()},
+        source=None if batch.source is None else pinned(batch.source),
     )

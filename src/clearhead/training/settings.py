@@ -8,7 +8,7 @@ from clearhead.errors import require
 
 Schedule = Literal["linear", "cosine", "trapezoidal"]
 Optimiser = Literal["adamw", "muon"]
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class Settings:
     optimiser: Optimiser = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     layer_decay: float = 1.0  # each layer learns this much slower than the one above
-    precision: Precision = "fp32"
+    precision: Precision = "auto"  # bf16 on a GPU, else fp32
     compile: bool = False
     checkpointing: bool = False  # forget what is inside a block and compute it again on the way back
     seed: int = 0

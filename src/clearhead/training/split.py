@@ -10,8 +10,8 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput
 from clearhead.nn.layout import Packed
 
-_BY_TOKEN = {"tags"}
-_BY_SEQUENCE = {"next_sentence", "sentence_order", "classes", "scores", "starts", "ends"}
+_BY_TOKEN = {"tags", "next", "previous"}
+_BY_SEQUENCE = {"next_sentence", "sentence_order", "classes", "scores", "starts", "ends", "candidates"}
 _BY_POSITION = {"where"}
 _WITH_POSITION = {"labels"}
 _BY_QUESTION = {"choice", "choices"}
@@ -21,7 +21,7 @@ def split_batch(batch: Batch) -> tuple[Batch, Batch]:
     """Cut a batch into two of about equally many tokens; sums of losses over both are those over the whole."""
     count = batch.layout.batch
     unknown = set(batch.targets) - _BY_TOKEN - _BY_SEQUENCE - _BY_POSITION - _WITH_POSITION - _BY_QUESTION
-    if unknown or not batch.targets:
+    if unknown or not (batch.targets or batch.source is not None):
         what = f"targets {sorted(unknown)}" if unknown else "no targets"
         raise BadInput(f"a batch with {what} cannot be cut in two, because its sequences belong together")
     ends = list(accumulate(batch.layout.lengths))
@@ -62,4 +62,5 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
         return target[chosen] - start if name in _BY_POSITION else target[chosen]
 
     targets = {name: cut(name, target) for name, target in batch.targets.items()}
-    return Batch(batch.ids[start:end], layout, segments, targets)
+    source = None if batch.source is None else _part(batch.source, first, last)
+    return Batch(batch.ids[start:end], layout, segments, targets, source)

@@ -12,10 +12,13 @@ from clearhead.data.masking import Masking
 from clearhead.errors import WrongTask, require
 from clearhead.objectives.distil import alternate_layers
 from clearhead.pipelines.model import Model
+from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.finetune import without_attention_dropout
-from clearhead.training.recipes.pretrain import CORPUS, RUN, Pretrain, batches, held_out_figures, tokenise_once
+from clearhead.training.recipes.pretrain import CORPUS, HELD_OUT, RUN, Pretrain, batches, held_out_figures
+from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
 from clearhead.training.tasks import Distillation, RelationDistillation
@@ -67,11 +70,15 @@ def distil(
     recipe: Distil,
     *,
     device: str = "cpu",
+    shard: bool = False,
     progress: Callable[[int], None] | None = None,
+    tensorboard: bool = False,
+    teacher_name: str | None = None,
+    command: str | None = None,
 ) -> tuple[Model, Result]:
-    """Train a student on masked text of the corpus and save it in `out`; a run that was stopped there goes on.
+    """Train a student on masked text of the corpus and save it with its card; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised.
+    `teacher_name` is what the card calls the teacher; for the other options see `recipes.pretrain`.
     """
     task, student = build(teacher, recipe)
     shards = tokenise_once(corpus, teacher.tokenizer, out / CORPUS, progress)
@@ -80,12 +87,27 @@ def distil(
     )
     source, held_out = (batches(text, shards, teacher.tokenizer, split) for split in ("train", "held-out"))
     result = train(
-        task, source, recipe.train, out / RUN, device=device, evaluate=lambda: held_out_figures(task, held_out, device)
+        task,
+        source,
+        recipe.train,
+        out / RUN,
+        device=device,
+        shard=shard,
+        evaluate=lambda: held_out_figures(task, held_out, device),
+        report=Report(out / RUN, tensorboard=tensorboard),
     )
     if result.exit != "interrupted":
         student.network.eval()
         if first_process():
-            student.save(out)
+            facts = {"teacher": teacher_name or repr(teacher), "corpus": corpus_fact(corpus, shards.tokens)}
+            told = Training(
+                facts={**facts, "measured on": HELD_OUT},
+                recipe=recipe,
+                result=result,
+                figures=last_figures(out / RUN, result),
+                command=command,
+            )
+            save_with_card(student, out, told, base_model=teacher_name)
     return student, result
 
 
@@ -98,7 +120,7 @@ def build(teacher: Model, recipe: Distil) -> tuple[Task, Model]:
         require(
             "masked_lm" in teacher.network.heads,
             "the teacher has no masked-LM head, so it has no answers to learn from; choose a model that can fill "
-            "masks, or distil its relations",
+            "masks, or distil its relations (--relations)",
             WrongTask,
         )
         student = Model.create(config, teacher.tokenizer, heads={"masked_lm": config.vocab_size})

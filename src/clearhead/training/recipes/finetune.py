@@ -18,9 +18,11 @@ from clearhead.nn.attend import Attend
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
+from clearhead.training.card import Training, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
-from clearhead.training.recipes.kinds import KINDS, Columns, Kind, Options, evaluate
+from clearhead.training.recipes.kinds import KINDS, READERS, Kind, Options, Read, evaluate
+from clearhead.training.recipes.reading import Columns
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 
@@ -59,9 +61,14 @@ def finetune(
     recipe: Finetune | None = None,
     columns: Columns | None = None,
     device: str = "cpu",
+    shard: bool = False,
     tensorboard: bool = False,
+    command: str | None = None,
 ) -> Outcome:
-    """Fine-tune the model `source` on `data` and save it in `out`; a run that was stopped there goes on."""
+    """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
+
+    For `shard` see `training.loop`. `command` is what the card says the run was started with.
+    """
     recipe, task = recipe or Finetune(), find_kind(kind)
     training = task.read(data, columns or {})
     held_out = task.read(dev, columns or {}) if dev is not None else []
@@ -79,6 +86,7 @@ def finetune(
         recipe.train,
         out / RUN,
         device=device,
+        shard=shard,
         evaluate=(lambda: evaluate(kind, model, held_out)) if held_out else None,
         report=Report(out / RUN, tensorboard=tensorboard),
     )
@@ -86,7 +94,11 @@ def finetune(
     _merge(model)
     figures = evaluate(kind, model, held_out) if held_out else {}
     if result.exit != "interrupted" and first_process():
-        model.save(out)
+        facts = {"task": kind, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
+        if held_out:
+            facts["measured on"] = f"{dev} ({len(held_out):,} examples)"
+        told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
+        save_with_card(model, out, told, base_model=str(source))
     return Outcome(model=model, result=result, figures=figures)
 
 
@@ -129,6 +141,13 @@ def find_kind(name: str) -> Kind:
     if name not in KINDS:
         raise BadInput(f"there is no task {name!r}; choose one of {', '.join(KINDS)}")
     return KINDS[name]
+
+
+def find_reader(name: str) -> Read:
+    """Look up how the data of a task is read; also of search, which is measured but not trained."""
+    if name not in READERS:
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}")
+    return READERS[name]
 
 
 def without_attention_dropout(model: Model) -> None:

@@ -1,6 +1,6 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,22 @@ from torch import Tensor
 
 from clearhead.data.answers import encode_answers
 from clearhead.data.collate import encode_choices, encode_pairs, encode_texts
-from clearhead.data.conll import read_conll
 from clearhead.data.encoded import Encoded
 from clearhead.data.labels import Labels
-from clearhead.data.readers import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
-from clearhead.data.squad import read_questions, read_squad
+from clearhead.data.readers import a_score, read_texts, some_classes
 from clearhead.data.tags import encode_tags
 from clearhead.evaluation.tasks import EVALUATIONS, Figures
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
+from clearhead.training.recipes.reading import (
+    Columns,
+    asked_questions,
+    judged_passages,
+    offered_choices,
+    similar_pairs,
+    tagged_words,
+)
 from clearhead.training.task import Task
 from clearhead.training.tasks import (
     Choose,
@@ -33,7 +39,7 @@ from clearhead.training.tasks import (
     TagTokens,
 )
 
-Columns = Mapping[str, Any]  # role → name of the column, by the names of the readers' arguments
+Read = Callable[[Path | str, Columns], list[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +54,7 @@ class Options:
 class Kind:
     """One kind of task. `head` is None where the encoder itself is trained; `metric` is the figure that counts."""
 
-    read: Callable[[Path | str, Columns], list[Any]]
+    read: Read
     labels: Callable[[Sequence[Any]], Labels | None]
     encode: Callable[[Sequence[Any], Tokenizer, Labels | None, int], Encoded]
     task: Callable[[Model, Encoded, Options], Task]
@@ -97,25 +103,6 @@ def _similar(model: Model, encoded: Encoded, _: Options) -> Task:
     return CosineRegression(model.network, vector)
 
 
-def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
-    """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
-    examples = read_pairs(source, **columns)
-    largest = max((example.score or 0.0 for example in examples), default=0.0)
-    scale = 5.0 if largest > 1 else 1.0
-    return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
-
-
-def _read_tags(source: Path | str, columns: Columns) -> list[Any]:
-    if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
-        return list(read_words(source, **columns))
-    return list(read_conll(source, iob2=True))
-
-
-def _read_questions(source: Path | str, _: Columns) -> list[Any]:
-    """SQuAD's own layout, or flat records with the same names."""
-    return list(read_squad(source) if str(source).endswith(".json") else read_questions(source))
-
-
 KINDS: dict[str, Kind] = {
     "classify": Kind(
         read=lambda source, columns: list(read_texts(source, **columns)),
@@ -148,7 +135,7 @@ KINDS: dict[str, Kind] = {
         problem="regression",
     ),
     "tag": Kind(
-        read=_read_tags,
+        read=tagged_words,
         labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
         encode=lambda examples, tokenizer, labels, length: (
             encode_tags(examples, tokenizer, labels, length=length).encoded
@@ -159,7 +146,7 @@ KINDS: dict[str, Kind] = {
         metric="f1",
     ),
     "answer": Kind(
-        read=_read_questions,
+        read=asked_questions,
         labels=lambda _: None,
         encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length).encoded,
         task=lambda model, *_: FindSpans(model.network),
@@ -168,7 +155,7 @@ KINDS: dict[str, Kind] = {
         metric="f1",
     ),
     "choose": Kind(
-        read=lambda source, columns: list(read_choices(source, **columns)),
+        read=offered_choices,
         labels=lambda _: None,
         encode=lambda examples, tokenizer, _, length: encode_choices(examples, tokenizer, length=length),
         task=lambda model, *_: Choose(model.network),
@@ -177,7 +164,7 @@ KINDS: dict[str, Kind] = {
         metric="accuracy",
     ),
     "similar": Kind(
-        read=_read_similar,
+        read=similar_pairs,
         labels=lambda _: None,
         encode=lambda examples, tokenizer, _, length: encode_pairs(examples, tokenizer, length=length),
         task=_similar,
@@ -186,3 +173,6 @@ KINDS: dict[str, Kind] = {
         metric="spearman",
     ),
 }
+
+# what can be measured: all that can be learnt, and search, which needs no training of its own
+READERS: dict[str, Read] = {**{name: kind.read for name, kind in KINDS.items()}, "search": judged_passages}

@@ -1,6 +1,5 @@
 """Pre-training: raw text to a model that fills masks (and judges pairs, or finds replaced tokens)."""
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from clearhead.data.pairs import SentencePairs
 from clearhead.data.pretraining import PackedText
 from clearhead.data.shards import Shards
 from clearhead.data.source import Source
-from clearhead.data.tokenising import find_shards, tokenise
 from clearhead.errors import BadConfig, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.models import FAMILIES
@@ -22,8 +20,10 @@ from clearhead.models.bert import PRESETS
 from clearhead.models.electra import ElectraConfig
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
+from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.recipes.shared import tokenise_once
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
@@ -31,6 +31,7 @@ from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedTokens
 
 Objective = Literal["masked", "masked+next", "masked+order", "replaced"]
 RUN, CORPUS = "run", "corpus"
+HELD_OUT = "text of the corpus that was held out"
 _HELD_OUT_BATCHES = 8
 
 
@@ -67,12 +68,15 @@ def pretrain(
     recipe: Pretrain,
     *,
     device: str = "cpu",
+    shard: bool = False,
     progress: Callable[[int], None] | None = None,
     tensorboard: bool = False,
+    command: str | None = None,
 ) -> tuple[Model, Result]:
-    """Train a model from scratch and save it in `out`; a run that was stopped there goes on.
+    """Train a model from scratch and save it with its card in `out`; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised.
+    `progress` is told how many bytes of the corpus are tokenised. For `shard` see `training.loop`. `command` is what
+    the card says the run was started with.
     """
     shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
     source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
@@ -83,23 +87,18 @@ def pretrain(
         recipe.train,
         out / RUN,
         device=device,
+        shard=shard,
         evaluate=lambda: held_out_figures(task, held_out, device),
         report=Report(out / RUN, tensorboard=tensorboard),
     )
     if result.exit != "interrupted":
         model.network.eval()
         if first_process():
-            model.save(out)
+            facts = {"corpus": corpus_fact(corpus, shards.tokens), "measured on": HELD_OUT}
+            figures = last_figures(out / RUN, result)
+            told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
+            save_with_card(model, out, told)
     return model, result
-
-
-def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Callable[[int], None] | None) -> Shards:
-    """Tokenise in the first process; under torchrun the others wait for what it writes."""
-    if first_process():
-        return tokenise(corpus, tokenizer, folder, progress=progress)
-    while (shards := find_shards(corpus, tokenizer, folder)) is None:
-        time.sleep(1.0)
-    return shards
 
 
 def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:

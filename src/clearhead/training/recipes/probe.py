@@ -1,6 +1,6 @@
 """Probes: how much of a task is in the vectors of a model that is not trained for it."""
 
-# B texts · W words · D width of the features · L labels
+# B texts · W words · K layers · D width of the features · L labels
 
 import tempfile
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
 from clearhead.data.encoded import Encoded
 from clearhead.data.examples import TextExample, WordsExample
@@ -22,7 +21,9 @@ from clearhead.evaluation.glue import accuracy
 from clearhead.evaluation.tasks import Figures
 from clearhead.nn.heads import TokenHead
 from clearhead.nn.layout import Packed
+from clearhead.nn.mix import LayerMix
 from clearhead.nn.network import Network
+from clearhead.nn.recurrent import Recurrent
 from clearhead.pipelines.model import Model
 from clearhead.training.frozen import FrozenWords, mean_and_deviation
 from clearhead.training.logistic import LogisticRegression
@@ -51,14 +52,26 @@ class BiLSTMTagger(nn.Module):
     def __init__(self, width: int, inner: int, outputs: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.lstm = nn.LSTM(width, inner, num_layers=2, bidirectional=True, dropout=dropout)
+        self.lstm = Recurrent(nn.LSTM(width, inner, num_layers=2, bidirectional=True, dropout=dropout))
         self.classifier = nn.Linear(2 * inner, outputs)
 
     def forward(self, hidden: Tensor, layout: Packed) -> Tensor:
         """(W, D) packed -> (W, L)."""
-        sentences = pack_sequence(layout.split(self.dropout(hidden)), enforce_sorted=False)
-        read = torch.cat(unpack_sequence(self.lstm(sentences)[0]))
+        read, _ = self.lstm(self.dropout(hidden), layout)
         return self.classifier(self.dropout(read))
+
+
+class MixedTagger(nn.Module):
+    """A tagger on several layers of each word, mixed in shares that it learns with the rest (Peters et al. 2018)."""
+
+    def __init__(self, layers: int, tagger: nn.Module) -> None:
+        super().__init__()
+        self.mix = LayerMix(layers)
+        self.tagger = tagger
+
+    def forward(self, hidden: Tensor, layout: Packed) -> Tensor:
+        """(W, K, D) packed -> (W, L)."""
+        return self.tagger(self.mix(hidden), layout)
 
 
 def probe_classes(
@@ -84,7 +97,8 @@ def probe_tags(
 ) -> Figures:
     """Train a tagger on sentences and the features (W, D) of their words, and score it on `dev` as conlleval does.
 
-    Features are standardised by what the training data show, so that no mix gains by its size alone.
+    Features (W, K, D) are K layers, whose mix is learnt too. Features are standardised by what the training data show,
+    so that no mix gains by its size alone.
     """
     for sentences, rows in (training, dev):
         count = sum(len(example.words) for example in sentences)
@@ -94,12 +108,14 @@ def probe_tags(
     words = _sentences(examples, labels)
     scale = mean_and_deviation(features)
     torch.manual_seed(recipe.train.seed)
-    width = features.shape[1]
+    width = features.shape[-1]
     tagger: nn.Module = (
         TokenHead(width, len(labels), recipe.dropout)
         if recipe.lstm is None
         else BiLSTMTagger(width, recipe.lstm, len(labels), recipe.dropout)
     )
+    if features.dim() == 3:
+        tagger = MixedTagger(features.shape[1], tagger)
     source = FineTuning(words, seed=recipe.train.seed, items=recipe.items)
     with tempfile.TemporaryDirectory() as folder:  # it is soon trained again; only its figures are kept
         task = TagTokens(Network(FrozenWords(features, *scale), {"tags": tagger}))

@@ -1,25 +1,32 @@
 """What can be trained: each task runs a network on a batch and gives the parts of its loss."""
 
+from clearhead.training.tasks.causal import BothNeighbours, NextToken, Translation
 from clearhead.training.tasks.distil import Distillation, RelationDistillation
 from clearhead.training.tasks.masked import MaskedLM, MaskedLMWithPairs
-from clearhead.training.tasks.replaced import ReplacedTokens, share_embeddings
+from clearhead.training.tasks.replaced import ReplacedAndMasked, ReplacedTokens, share_embeddings
 from clearhead.training.tasks.sequences import Choose, Classify, MultiLabel, Regress
 from clearhead.training.tasks.tokens import FindSpans, TagTokens
 from clearhead.training.tasks.vectors import Contrast, CosineRegression
+from clearhead.training.tasks.words import GuessWord
 
 __all__ = [
+    "BothNeighbours",
     "Choose",
     "Classify",
     "Contrast",
     "CosineRegression",
     "Distillation",
     "FindSpans",
+    "GuessWord",
     "MaskedLM",
     "MaskedLMWithPairs",
     "MultiLabel",
+    "NextToken",
     "Regress",
     "RelationDistillation",
+    "ReplacedAndMasked",
     "ReplacedTokens",
     "TagTokens",
+    "Translation",
     "share_embeddings",
 ]

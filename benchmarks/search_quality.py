@@ -1,0 +1,108 @@
+"""How good is search? WikiQA's questions (Yang et al. 2015), ranked two ways with BM25, vectors and both.
+
+"own" ranks the sentences of each question's own article, which is the task as published; "all" looks for them among the
+sentences of all articles, as an index does. Questions without a right sentence are left out, as is the custom.
+
+usage: python benchmarks/search_quality.py --data dev.txt [--model DIR] [--rerank DIR] [--threads 1] [--json FILE]
+"""
+
+import argparse
+import json
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import clearhead
+from clearhead.evaluation.retrieval import average_precision, recall, reciprocal_rank
+from clearhead.pipelines.search.index import Index
+from clearhead.pipelines.search.passages import Document
+from real_weights import minilm
+
+Judged = dict[str, dict[str, int]]
+LONG = 100_000  # a sentence of the data is one passage, however long
+
+
+def read_wikiqa(path: Path) -> Judged:
+    """Question -> sentence -> 1 if it answers it; questions that none answers are left out."""
+    found: Judged = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        question, sentence, label = line.split("\t")
+        judged = found.setdefault(question, {})
+        judged[sentence] = max(judged.get(sentence, 0), int(label))
+    return {question: judged for question, judged in found.items() if any(judged.values())}
+
+
+def figures(judged: Judged, run: dict[str, dict[str, float]]) -> dict[str, float]:
+    return {
+        "MAP": average_precision(judged, run),
+        "MRR": reciprocal_rank(judged, run),
+        "recall@10": recall(judged, run, 10),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="checkpoint folder; default: the real all-MiniLM-L6-v2")
+    parser.add_argument("--rerank", type=Path, help="a cross-encoder to read the best again")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    model = clearhead.load(options.model or minilm())
+    cross = None if options.rerank is None else clearhead.load(options.rerank)
+    judged = read_wikiqa(options.data)
+    sentences = list(dict.fromkeys(sentence for own in judged.values() for sentence in own))
+    start = time.perf_counter()
+    index = Index.build((Document(one, one) for one in sentences), model, longest=LONG)
+    print(
+        f"{date.today()}  {options.data.parent.name}/{options.data.name}  {len(judged)} questions  "
+        f"{len(sentences)} sentences indexed in {time.perf_counter() - start:.1f} s"
+    )
+    print(f"{'among':<6} {'method':<16} {'MAP':>7} {'MRR':>7} {'recall@10':>10} {'ms/query':>9}")
+    methods: list[tuple[str, dict[str, Any]]] = [
+        ("bm25", {"method": "bm25"}),
+        ("vectors", {"method": "vectors"}),
+        ("approximate", {"method": "vectors", "approximate": True}),
+        ("hybrid", {"method": "hybrid"}),
+    ]
+    if cross is not None:
+        methods.append(("re-ranked", {"rerank_with": cross}))
+    rows = []
+    for among in ("own", "all"):
+        for name, settings in methods:
+            if among == "own" and name == "approximate":
+                continue  # a graph over a dozen sentences approximates nothing
+            seconds, run = 0.0, {}
+            for question, own in judged.items():
+                held = index if among == "all" else _part(index, own)
+                start = time.perf_counter()
+                hits = held.search(question, top=min(100, len(held)), **settings)
+                seconds += time.perf_counter() - start
+                run[question] = {hit.source: hit.score for hit in hits}
+            row = {"among": among, "method": name, **figures(judged, run), "ms": 1000 * seconds / len(judged)}
+            print(
+                f"{among:<6} {name:<16} {row['MAP']:>7.3f} {row['MRR']:>7.3f} {row['recall@10']:>10.3f} "
+                f"{row['ms']:>9.1f}",
+                flush=True,
+            )
+            rows.append(row)
+    if options.json:
+        facts = {"date": str(date.today()), "questions": len(judged), "sentences": len(sentences), "rows": rows}
+        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _part(index: Index, own: dict[str, int]) -> Index:
+    """An index of a few documents of another, with the vectors that it has already."""
+    assert index.vectors is not None
+    places = [place for place, document in enumerate(index.documents) if document.source in own]
+    part = Index.build((index.documents[place] for place in places), longest=LONG)
+    vectors = type(index.vectors)(index.vectors.vectors[places], index.vectors.probe, index.vectors.embed)
+    return Index(part.documents, part.spans, part.words, vectors)
+
+
+if __name__ == "__main__":
+    main()

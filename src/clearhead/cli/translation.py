@@ -1,0 +1,100 @@
+"""`clearhead finetune translation`: parallel text to a model that translates."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from clearhead.cli.inout import print_json, shown
+from clearhead.cli.recipe import changes, check_shard, pick_device, print_figures
+from clearhead.errors import BadInput
+
+
+class SeveralFiles(TyperCommand):
+    """Lets `--data` and `--dev` be followed by more than one file: `--data train.en train.de`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write the option again before each further file; the task must stand before all options."""
+        spread: list[str] = []
+        option = None
+        for arg in args:
+            if arg.startswith("-"):
+                option = arg if arg in ("--data", "--dev") else None
+            elif option is not None and spread[-1] != option:
+                spread.append(option)
+            spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+def one_file(files: Sequence[str], task: str) -> str:
+    """Give the one file that all other tasks read."""
+    if len(files) != 1:
+        raise BadInput(f"{task} reads one file, not {len(files)} ({', '.join(files)}); join them first")
+    return files[0]
+
+
+def finetune_translation(
+    model: str,
+    data: Sequence[str],
+    dev: Sequence[str] | None,
+    out: Path,
+    *,
+    columns: tuple[str | None, str | None],
+    seeds: int,
+    dry_run: bool,
+    recipe: Path | None,
+    set_: list[str] | None,
+    device: str | None,
+    shard: bool,
+    tensorboard: bool,
+    json: bool,
+) -> None:
+    """Train a translator, or look at its data, and say how it went."""
+    from clearhead.training.distributed import first_process
+    from clearhead.training.overrides import override
+    from clearhead.training.recipes.finetune import over_seeds
+    from clearhead.training.recipes.translate import recipe_for, translate
+
+    if dry_run:
+        _look(data, columns, json=json)
+        return
+    check_shard(shard)
+    plan, place = override(recipe_for(model), changes(recipe, set_)), pick_device(device)
+
+    def run(seed: int) -> dict[str, float]:
+        folder = out if seeds == 1 else out / f"seed-{seed}"
+        chosen = replace(plan, train=replace(plan.train, seed=seed)) if seeds > 1 else plan
+        outcome = translate(
+            model,
+            data,
+            folder,
+            dev=dev,
+            recipe=chosen,
+            columns=columns,
+            device=place,
+            shard=shard,
+            tensorboard=tensorboard,
+        )
+        return outcome.figures
+
+    figures = over_seeds(run, range(seeds))
+    if first_process():
+        print_figures("translation", out, figures, seeds=seeds, json=json)
+
+
+def _look(data: Sequence[str], columns: tuple[str | None, str | None], *, json: bool) -> None:
+    """Say what is in parallel text, as a run would read it."""
+    from clearhead.data.parallel import read_parallel
+
+    pairs = read_parallel(data, first=columns[0], second=columns[1])
+    sides = ([pair.first for pair in pairs], [pair.second for pair in pairs])
+    words = [sum(len(text.split()) for text in side) / len(pairs) for side in sides]
+    if json:
+        print_json({"pairs": len(pairs), "words": words, "first": [side[0] for side in sides]})
+        return
+    typer.echo(f"{len(pairs):,} pairs of {words[0]:.1f} and {words[1]:.1f} words; the first one:")
+    for side in sides:
+        typer.echo(f"  {shown(side[0])}")

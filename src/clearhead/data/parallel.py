@@ -1,0 +1,118 @@
+"""Sentences and their translations: two files line by line, or one table, as packed batches by a budget of tokens."""
+
+# B pairs · N packed tokens
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.data.batch import Batch
+from clearhead.data.encoded import Encoded, Progress, ids_of
+from clearhead.data.examples import PairExample
+from clearhead.data.finetuning import FineTuning
+from clearhead.data.readers import read_pairs
+from clearhead.errors import BadInput, require
+from clearhead.text.streams import kind, unpacked
+from clearhead.text.tokenizer import Tokenizer
+
+
+def read_parallel(
+    sources: Sequence[str | Path], *, first: str | None = None, second: str | None = None
+) -> list[PairExample]:
+    """Read pairs (source, target) from two files, line by line, or from one table.
+
+    A .tsv table has no header: its columns are named "1", "2", … and the first two are meant. In other tables (csv,
+    json, jsonl, parquet, hub) columns have names. A pair with an empty side is left out.
+    """
+    require(len(sources) in (1, 2), f"{len(sources)} files are not parallel text; give two, or one table", BadInput)
+    if len(sources) == 2:
+        left, right = (_lines(Path(source)) for source in sources)
+        require(
+            len(left) == len(right),
+            f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}; they must go line by line",
+            BadInput,
+        )
+        pairs = list(map(PairExample, left, right))
+    elif kind(Path(sources[0])) in (".tsv", ".txt"):
+        pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
+    else:
+        pairs = read_pairs(sources[0], first=first, second=second)
+    found = [pair for pair in pairs if pair.first.strip() and pair.second.strip()]
+    require(bool(found), f"{sources[0]} holds no pair of texts", BadInput)
+    return found
+
+
+def encode_parallel(
+    pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, progress: Progress | None = None
+) -> Encoded:
+    """Tokenise pairs; each side ends with the end token and begins with none.
+
+    A side longer than `length` tokens, the end included, is cut; `shortened` says how many were.
+    """
+    require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
+    texts = [text for pair in pairs for text in (pair.first, pair.second)]
+    ids, ends, shortened = array("i"), [0], 0
+    for sentence in ids_of(tokenizer, texts, progress):
+        shortened += len(sentence) >= length
+        ids.extend(sentence[: length - 1])
+        ids.append(tokenizer.sep_id)
+        ends.append(len(ids))
+    members = np.arange(len(texts)).reshape(-1, 2)
+    offsets = np.array(ends, dtype=np.int64)
+    return Encoded(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True, shortened=shortened)
+
+
+class Parallel:
+    """A source (see `data.source`) of packed pairs, at most `tokens` of both sides to a batch, like lengths together.
+
+    A batch holds the targets; its `source` holds what they are translations of.
+    """
+
+    def __init__(self, encoded: Encoded, *, seed: int, tokens: int) -> None:
+        self._plan = FineTuning(encoded, seed=seed, tokens=tokens, grouped=True)
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`: always the same one."""
+        return pair_batch(self._plan.encoded, self._plan.items(index))
+
+    def batches_in(self, epochs: float) -> int:
+        """How many batches this many epochs are."""
+        return self._plan.batches_in(epochs)
+
+    def epoch_of(self, index: int) -> float:
+        """How many epochs have gone by before batch `index`."""
+        return self._plan.epoch_of(index)
+
+
+def pair_batch(encoded: Encoded, items: NDArray[np.int64]) -> Batch:
+    """Gather these pairs: the targets, packed, with their sources."""
+    source, target = (_side(encoded, side).batch(items) for side in (0, 1))
+    return Batch(target.ids, target.layout, source=source)
+
+
+def _side(encoded: Encoded, side: int) -> Encoded:
+    return Encoded(encoded.ids, encoded.offsets, None, encoded.members[:, side : side + 1])
+
+
+def _lines(path: Path) -> list[str]:
+    with unpacked(path) as (_, content):
+        text = content.read().decode("utf-8-sig")
+    # only "\n" ends a line: the other characters that Python takes for an end would shift all lines after them
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
+    for name in wanted:
+        require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
+    first, second = (int(name) - 1 for name in wanted)
+    for number, line in enumerate(_lines(path), start=1):
+        fields = line.split("\t")
+        require(
+            len(fields) > max(first, second),
+            f"{path}, line {number} has {len(fields)} columns between tabs; {max(first, second) + 1} are needed",
+            BadInput,
+        )
+        yield PairExample(fields[first], fields[second])

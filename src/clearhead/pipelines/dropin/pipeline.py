@@ -1,0 +1,87 @@
+"""`clearhead.pipeline`: a drop-in for the pipelines of transformers v4."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from clearhead.errors import BadInput, NotFound, require
+from clearhead.hub.remote import find
+from clearhead.pipelines.dropin.feature_extraction import FeatureExtraction
+from clearhead.pipelines.dropin.fill_mask import FillMask
+from clearhead.pipelines.dropin.question_answering import QuestionAnswering
+from clearhead.pipelines.dropin.text_classification import TextClassification
+from clearhead.pipelines.dropin.token_classification import TokenClassification
+from clearhead.pipelines.dropin.zero_shot import ZeroShotClassification
+from clearhead.pipelines.model import Model, load
+from clearhead.text import Tokenizer
+
+
+class Pipeline(Protocol):
+    """What `pipeline` gives: a model, and a call as v4 has it for the task."""
+
+    model: Model
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """One result for one input, a list for a list, an iterator for a stream."""
+
+
+class Task(Protocol):
+    """What makes a pipeline from a model and the options that each of its calls may override."""
+
+    def __call__(self, model: Model, **options: Any) -> Pipeline:
+        """Check the options and that the model can do it."""
+
+
+# v4's name of a task -> what does it
+TASKS: Mapping[str, Task] = {
+    "feature-extraction": FeatureExtraction,
+    "fill-mask": FillMask,
+    "ner": TokenClassification,
+    "question-answering": QuestionAnswering,
+    "sentiment-analysis": TextClassification,
+    "text-classification": TextClassification,
+    "token-classification": TokenClassification,
+    "zero-shot-classification": ZeroShotClassification,
+}
+
+
+def pipeline(
+    task: str,
+    model: str | Path | Model | None = None,
+    *,
+    tokenizer: str | Path | Tokenizer | None = None,
+    device: str | int | torch.device | None = None,
+    torch_dtype: torch.dtype | str | None = None,
+    **options: Any,
+) -> Pipeline:
+    """Make v4's pipeline for a task: the same names, arguments and result dictionaries, in plain Python values.
+
+    `options` are those of a call, which may override them. Texts longer than the model are read in windows, never
+    truncated. `device` is a name or, as in v4, a number: -1 for the CPU, else that GPU.
+    """
+    known = ", ".join(TASKS)
+    if task not in TASKS:
+        raise NotFound(f"there is no pipeline for {task!r}; clearhead has {known}")
+    if isinstance(device, int):
+        device = "cpu" if device < 0 else f"cuda:{device}"
+    if isinstance(model, Model):
+        loaded = model if device is None else model.to(device)
+    else:
+        loaded = load(model, device=device or "cpu", dtype=_precision(torch_dtype))
+    if tokenizer is not None:
+        own = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
+        loaded = Model(replace(loaded.checkpoint, tokenizer=own))
+    return TASKS[task](loaded, **options)
+
+
+def _precision(asked: torch.dtype | str | None) -> torch.dtype:
+    """The type of number to compute with; "auto" is as exact as any checkpoint's own."""
+    found: Any = torch.float32
+    if asked not in (None, "auto"):
+        found = getattr(torch, str(asked).removeprefix("torch."), None)
+    fits = isinstance(found, torch.dtype) and found.is_floating_point
+    require(fits, f"torch_dtype={asked!r} is not known; choose float32, float16 or bfloat16", BadInput)
+    return found

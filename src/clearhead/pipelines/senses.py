@@ -1,0 +1,97 @@
+"""One word in many sentences: what it means in each, told by its contextual vectors."""
+
+# M occurrences · D width
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.errors import BadInput, NotFound, require
+from clearhead.pipelines.linkage import average_linkage
+from clearhead.pipelines.tokens import TokenVectors
+
+# tells the senses of "bank", "apple" and "train" apart in the last layer of all-MiniLM-L6-v2; other models and layers
+# lie at other levels
+THRESHOLD = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """The word in one place: `text` is a verbatim slice, texts[index][start:end]; `sense` counts from 0."""
+
+    text: str
+    index: int
+    start: int
+    end: int
+    sense: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "index": self.index, "start": self.start, "end": self.end, "sense": self.sense}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Senses:
+    """All occurrences, in order, and the cosine of each pair, (M, M); sense 0 is the one with most occurrences."""
+
+    occurrences: tuple[Occurrence, ...]
+    cosines: NDArray[np.float32]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The occurrences of each sense."""
+        found: list[list[int]] = [[] for _ in range(max(one.sense for one in self.occurrences) + 1)]
+        for place, one in enumerate(self.occurrences):
+            found[one.sense].append(place)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"occurrences": [one.to_dict() for one in self.occurrences], "cosines": self.cosines.tolist()}
+
+
+def find_word(forms: Sequence[str], text: str) -> Iterator[tuple[int, int]]:
+    """Where a word stands in a text, in any of its forms and any case, not inside a longer word: text[start:end]."""
+    # the longest form first, or "bank" would hide "bank account"
+    either = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+    return (found.span() for found in re.finditer(rf"(?<!\w)(?:{either})(?!\w)", text, re.IGNORECASE))
+
+
+def senses(
+    word: str | Sequence[str],
+    texts: Sequence[str],
+    tokens: Iterable[TokenVectors],
+    *,
+    threshold: float = THRESHOLD,
+    count: int | None = None,
+) -> Senses:
+    """Group the occurrences of a word, given the token vectors of the texts; several strings are forms of one word.
+
+    An occurrence's vector is the mean of its pieces' vectors. Groups are joined by average linkage while the mean
+    cosine between two is at least `threshold`, or until there are `count`.
+    """
+    forms = [word] if isinstance(word, str) else list(word)
+    require(bool(forms) and all(form.strip() for form in forms), "the word is empty; give one to look for", BadInput)
+    found: list[tuple[int, int, int]] = []
+    vectors = []
+    for index, (text, table) in enumerate(zip(texts, tokens, strict=True)):
+        for start, end in find_word(forms, text):
+            pieces = table.vectors[table.over(start, end)]
+            if len(pieces):  # characters that the tokenizer drops have none
+                found.append((index, start, end))
+                vectors.append(pieces.mean(0))
+    require(bool(found), f"{' or '.join(map(repr, forms))} is in none of the {len(texts)} texts", NotFound)
+    stacked = np.stack(vectors)
+    unit = stacked / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), 1e-12)
+    cosines = (unit @ unit.T).clip(-1, 1)
+    groups = average_linkage(cosines, threshold=threshold, count=count)
+    sense_of = {place: sense for sense, group in enumerate(groups) for place in group}
+    occurrences = tuple(
+        Occurrence(texts[index][start:end], index, start, end, sense_of[place])
+        for place, (index, start, end) in enumerate(found)
+    )
+    return Senses(occurrences, cosines)

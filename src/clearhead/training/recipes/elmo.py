@@ -1,0 +1,97 @@
+"""ELMo: raw text to words that have another vector in another sentence."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.following import Following
+from clearhead.data.pretraining import PackedText
+from clearhead.data.source import Source
+from clearhead.models.elmo import Elmo, ElmoConfig
+from clearhead.nn.characters import spell
+from clearhead.pipelines.contextual import ContextualWords
+from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.distributed import first_process
+from clearhead.training.loop import Result, train
+from clearhead.training.recipes.pretrain import CORPUS, RUN, held_out_figures
+from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.settings import Every, Settings
+from clearhead.training.tasks import BothNeighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainElmo:
+    """What can be set of a run."""
+
+    model: ElmoConfig = field(default_factory=ElmoConfig)
+    vocabulary: int = 30_000  # words that can be guessed; every word can be read
+    length: int = 64  # words of a sequence, begin and end included
+    tokens: int = 4096  # of a micro-batch
+    train: Settings = field(
+        default_factory=lambda: Settings(
+            minutes=60.0, learning_rate=1e-3, warmup=0.02, every=Every(save=1000, evaluate=1000)
+        )
+    )
+
+
+def pretrain_elmo(
+    corpus: Corpus,
+    out: Path,
+    recipe: PretrainElmo | None = None,
+    *,
+    device: str = "cpu",
+    progress: Callable[[int], None] | None = None,
+) -> tuple[ContextualWords, Result]:
+    """Train both language models on the corpus and save them in `out`; a run that was stopped there goes on.
+
+    `progress` is told how many bytes of the corpus are tokenised.
+    """
+    recipe = recipe or PretrainElmo()
+    tokenizer = train_tokenizer(texts=corpus.documents(), kind="word", vocabulary=recipe.vocabulary, lowercase=False)
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
+    source, held_out = (
+        Following(
+            PackedText(
+                shards,
+                tokenizer,
+                tokens=recipe.tokens,
+                length=recipe.length,
+                seed=recipe.train.seed,
+                split=split,
+            )
+        )
+        for split in ("train", "held-out")
+    )
+    torch.manual_seed(recipe.train.seed)
+    network = build(recipe.model, tokenizer)
+    task = BothNeighbours(network)
+    result = train(
+        task,
+        source,
+        recipe.train,
+        out / RUN,
+        device=device,
+        evaluate=lambda: figures(task, held_out, device),
+    )
+    words = ContextualWords(network.eval(), tokenizer)
+    if result.exit != "interrupted" and first_process():
+        words.save(out)
+    return words, result
+
+
+def figures(task: BothNeighbours, held_out: Source, device: str) -> dict[str, float]:
+    """Measure on text never trained on: the loss of each direction, and the perplexity of both."""
+    found = held_out_figures(task, held_out, device)
+    return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}
+
+
+def build(config: ElmoConfig, tokenizer: Tokenizer) -> Elmo:
+    """Make a network with fresh weights that knows how the words of the vocabulary are spelled."""
+    network = Elmo(replace(config, vocab_size=tokenizer.vocabulary, pad_token_id=tokenizer.pad_id))
+    names = [tokenizer.id_to_token(i) or "" for i in range(tokenizer.vocabulary)]
+    network.spelling.copy_(spell(names, config.max_characters))
+    return network

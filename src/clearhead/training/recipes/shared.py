@@ -1,0 +1,36 @@
+"""What all processes of a run share, made by the first: a vocabulary, and a corpus as token ids."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.shards import Shards
+from clearhead.data.tokenising import find_shards, tokenise
+from clearhead.hub.atomic import staged
+from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.distributed import first_process
+
+Progress = Callable[[int], None]
+_PAUSE = 1.0  # seconds between two looks for what the first process writes
+_LAST = "tokenizer_config.json"  # put in place after tokenizer.json, so that a tokenizer with it is whole
+
+
+def learn_vocabulary_once(corpus: Corpus, folder: Path, *, size: int, progress: Progress | None = None) -> Tokenizer:
+    """Train a tokenizer on the corpus and save it in `folder`; one that is there already is taken."""
+    if first_process() and not (folder / _LAST).is_file():
+        words = train_tokenizer(texts=corpus.documents(progress), vocabulary=size)
+        with staged(folder) as stage:
+            words.save(stage)
+    while not (folder / _LAST).is_file():
+        time.sleep(_PAUSE)
+    return Tokenizer.from_folder(folder)
+
+
+def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None) -> Shards:
+    """Tokenise the corpus into `folder`; shards of the same corpus and tokenizer that are there already are taken."""
+    if first_process():
+        return tokenise(corpus, tokenizer, folder, progress=progress)
+    while (shards := find_shards(corpus, tokenizer, folder)) is None:
+        time.sleep(_PAUSE)
+    return shards

@@ -1,0 +1,179 @@
+"""Translation: pairs of sentences to a model that turns one into the other, recurrent or Transformer, new or not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from clearhead.data.examples import PairExample
+from clearhead.data.parallel import Parallel, encode_parallel, read_parallel
+from clearhead.data.source import Source
+from clearhead.errors import NotFound, WrongTask, require
+from clearhead.evaluation.bleu import bleu
+from clearhead.evaluation.perplexity import perplexity
+from clearhead.evaluation.tasks import Figures
+from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.hub.remote import find
+from clearhead.models import RECURRENT
+from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
+from clearhead.models.transformer import PRESETS
+from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.translate import translate_texts
+from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.distributed import first_process
+from clearhead.training.loop import Result, train
+from clearhead.training.recipes.finetune import RUN
+from clearhead.training.report import Report
+from clearhead.training.settings import Every, Settings
+from clearhead.training.tasks import Translation
+
+# models that can be made anew, and their sizes
+NEW: dict[str, Any] = {
+    **{name: Seq2SeqConfig() for name in BUILD},
+    **{f"transformer-{size}": config for size, config in PRESETS.items()},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate:
+    """What can be set of a run; `recipe_for` makes one for a model."""
+
+    model: Any  # the sizes of a new model; None for one that is loaded, which also has its own tokenizer
+    tokenizer: str = "bpe"  # of a new model, one for both languages: bpe, unigram, wordpiece or word
+    vocabulary: int = 8000
+    length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
+    tokens: int = 8192  # of a micro-batch, both languages together
+    label_smoothing: float = 0.1
+    train: Settings = field(
+        default_factory=lambda: Settings(
+            epochs=10.0, learning_rate=1e-3, betas=(0.9, 0.98), every=Every(save=10**9, evaluate=10**9)
+        )
+    )
+
+
+class Translator(Protocol):
+    """A network that translates, with its tokenizer: a `Model`, or a `RecurrentModel`."""
+
+    @property
+    def network(self) -> Any:
+        """Source and target to logits."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of both languages."""
+
+    def save(self, folder: Path) -> None:
+        """Write a folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A trained translator, how its run ended, and its figures on the development data."""
+
+    translator: Translator
+    result: Result
+    figures: Figures
+
+
+def recipe_for(model: str | Path) -> Translate:
+    """Plan a run for a new model, by its name in NEW, or for one that is there."""
+    near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
+    if near and str(model) not in NEW and not Path(model).exists():
+        raise NotFound(f"there is no model {model!r}; did you mean {near[0]}? New ones are {', '.join(NEW)}")
+    return Translate(model=NEW.get(str(model)))
+
+
+def translate(
+    model: str | Path,
+    data: Sequence[str | Path],
+    out: Path,
+    *,
+    dev: Sequence[str | Path] | None = None,
+    recipe: Translate | None = None,
+    columns: Sequence[str | None] = (None, None),
+    device: str = "cpu",
+    shard: bool = False,
+    tensorboard: bool = False,
+) -> Outcome:
+    """Train `model` on parallel text and save it in `out`; a run that was stopped there goes on.
+
+    `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
+    and `dev` are two files, or one table with `columns`; see `data.parallel`.
+    """
+    recipe = recipe or recipe_for(model)
+    first, second = columns
+    pairs = read_parallel(data, first=first, second=second)
+    measured = read_parallel(dev, first=first, second=second) if dev is not None else []
+    torch.manual_seed(recipe.train.seed)
+    translator = prepare(model, pairs, recipe)
+    task = Translation(translator.network, label_smoothing=recipe.label_smoothing)
+    held_out = _batches(measured, translator.tokenizer, recipe) if measured else None
+    result = train(
+        task,
+        _batches(pairs, translator.tokenizer, recipe),
+        recipe.train,
+        out / RUN,
+        device=device,
+        shard=shard,
+        evaluate=None if held_out is None else lambda: figures(task, held_out, device),
+        report=Report(out / RUN, tensorboard=tensorboard),
+    )
+    translator.network.eval()
+    found = {} if held_out is None else figures(task, held_out, device) | _bleu(translator, measured, recipe)
+    if result.exit != "interrupted" and first_process():
+        translator.save(out)
+    return Outcome(translator=translator, result=result, figures=found)
+
+
+def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) -> Translator:
+    """Make a new model with a tokenizer for both languages, or load one."""
+    if recipe.model is None:
+        return _loaded(model)
+    texts = (text for pair in pairs for text in (pair.first, pair.second))
+    tokenizer = train_tokenizer(texts=texts, kind=recipe.tokenizer, vocabulary=recipe.vocabulary, lowercase=False)
+    ids = {"vocab_size": tokenizer.vocabulary, "pad_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.sep_id}
+    config = replace(recipe.model, **ids)
+    if isinstance(config, Seq2SeqConfig):
+        config = replace(config, bos_token_id=tokenizer.cls_id)
+        return RecurrentModel(str(model), RECURRENT[str(model)].network(config), tokenizer)
+    return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
+
+
+def figures(task: Translation, source: Source, device: str) -> Figures:
+    """Measure on held-out pairs: perplexity, and how many words of the target are guessed right, in percent."""
+    nll = right = count = 0.0
+    with torch.no_grad():
+        for index in range(source.batches_in(1)):
+            metrics = task.losses(source.batch(index).to(device))["words"].metrics
+            nll, right = nll + float(metrics["nll"][0]), right + float(metrics["accuracy"][0])
+            count += float(metrics["nll"][1])
+    return {"perplexity": perplexity([nll], [int(count)]), "accuracy": 100 * right / count}
+
+
+def _bleu(translator: Translator, pairs: Sequence[PairExample], recipe: Translate) -> Figures:
+    """Translate greedily and compare, if sacrebleu is there to do so."""
+    if find_spec("sacrebleu") is None:
+        return {}
+    sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
+    written = translate_texts(translator.network, translator.tokenizer, sources, longest=recipe.length - 1)
+    return {"bleu": bleu(references, written).score}
+
+
+def _loaded(model: str | Path) -> Translator:
+    folder = find(model)
+    if is_recurrent(folder):
+        found = RecurrentModel.load(folder)
+        require(isinstance(found.network, Seq2Seq), f"{model} is {found.kind}, which does not translate", WrongTask)
+        return found
+    loaded = load(folder)
+    require("causal_lm" in loaded.network.heads, f"{model} has no head that writes; choose a model for it", WrongTask)
+    return loaded
+
+
+def _batches(pairs: Sequence[PairExample], tokenizer: Tokenizer, recipe: Translate) -> Parallel:
+    encoded = encode_parallel(pairs, tokenizer, length=recipe.length)
+    return Parallel(encoded, seed=recipe.train.seed, tokens=recipe.tokens)

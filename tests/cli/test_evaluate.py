@@ -1,0 +1,91 @@
+"""`clearhead evaluate`: a model's answers into files, files scored alone, search, and tables."""
+
+import json
+
+import pytest
+
+from pipelines.peers import SENTENCES, peers
+
+
+def squad(path, *, impossible: bool):
+    asked = [
+        {"id": f"q{n}", "question": "Who?", "answers": [{"text": text.split()[0], "answer_start": 0}]}
+        for n, text in enumerate(SENTENCES)
+    ]
+    if impossible:
+        asked[1] |= {"answers": [], "is_impossible": True}
+    paragraphs = [{"context": text, "qas": [one]} for text, one in zip(SENTENCES, asked, strict=True)]
+    path.write_text(json.dumps({"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}]}))
+    return path
+
+
+@pytest.mark.parametrize("impossible", [False, True])
+def test_files_of_a_model_score_as_the_model(run, tmp_path, impossible):
+    data = squad(tmp_path / "dev.json", impossible=impossible)
+    common = ["evaluate", "answer", "--data", data, "--json"]
+    model = ["--model", peers("BertForQuestionAnswering", seed=3).folder, "--device", "cpu"]
+    texts, lists = tmp_path / "predictions.json", tmp_path / "nbest.json"
+    plain = json.loads(run(*common, *model)[1])
+    written = json.loads(run(*common, *model, "--predictions", texts, "--nbest", lists)[1])
+    assert written == plain
+    assert set(json.loads(texts.read_text())) == {f"q{n}" for n in range(5)}
+    scored = json.loads(run(*common, "--predictions", texts)[1])
+    assert scored == {name: plain[name] for name in scored}
+    exact = "exact" if impossible else "exact_match"
+    assert exact in scored
+    again = json.loads(run(*common, "--nbest", lists)[1])
+    assert plain == {name: again[name] for name in plain}
+    assert again["oracle_exact"] >= plain[exact]
+
+
+def test_no_answer_probabilities_find_the_best_threshold(run, tmp_path):
+    data = squad(tmp_path / "dev.json", impossible=True)
+    (tmp_path / "p.json").write_text(json.dumps({f"q{n}": text.split()[0] for n, text in enumerate(SENTENCES)}))
+    (tmp_path / "n.json").write_text(json.dumps({f"q{n}": float(n == 1) for n in range(5)}))
+    files = ["--predictions", tmp_path / "p.json", "--no-answer", tmp_path / "n.json"]
+    code, out, _ = run("evaluate", "answer", "--data", data, *files)
+    assert code == 0
+    figures = dict(line.split() for line in out.splitlines())
+    assert (figures["exact"], figures["best_exact"], figures["total"]) == ("80.00", "100.00", "5")
+
+
+def test_search_ranks_passages_by_vectors(run, folder, tmp_path):
+    rows = [("the street", "the street", 1), ("the street", "a mask", 0), ("nothing", "a mask", 0)]
+    path = tmp_path / "wikiqa.txt"
+    path.write_text("".join(f"{query}\t{passage}\t{grade}\n" for query, passage, grade in rows))
+    code, out, _ = run("evaluate", "search", "--data", path, "--model", folder, "--device", "cpu", "--json")
+    assert code == 0
+    figures = json.loads(out)
+    # the same text has the same vector; a query without a relevant passage is not counted
+    assert (figures["mrr"], figures["map"], figures["queries"], figures["examples"]) == (100, 100, 1, 3)
+
+
+def test_tables(run, tmp_path):
+    path = tmp_path / "figures.json"
+    row = {"task": "SST-2", "metric": "accuracy", "value": 91.5, "model": "ours", "split": "dev", "seed": 0}
+    path.write_text(json.dumps([row]))
+    assert "| ours | measured | dev |" in run("evaluate", "--table", path, "--markdown")[1]
+    assert "ours" in run("evaluate", "--table", path)[1]
+    assert json.loads(run("evaluate", "--table", path, "--json")[1])[0]["name"] == "GLUE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a task and its --data, or a --table"),
+        (["answer", "--data", "dev.json"], "name a --model to measure, or for the task answer a file"),
+        (["tag", "--data", "x", "--predictions", "p"], "--predictions belongs to the task answer, not to tag"),
+        (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
+        (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
+        (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),
+        (["answer", "--data", "x", "--model", "m", "--no-answer", "n"], "--no-answer goes with --predictions to score"),
+        (["answer", "--data", "x", "--predictions", "p", "--markdown"], "name their figures with --table FILE"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(run, tmp_path, arguments, message):
+    data = squad(tmp_path / "dev.json", impossible=True)
+    code, out, err = run("evaluate", *(argument.format(data=data) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err

@@ -1,0 +1,236 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clearhead as ch
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask
+from clearhead.pipelines.search.index import Index
+from clearhead.pipelines.search.passages import Document
+from clearhead.pipelines.search.sources import read_documents
+from pipelines.peers import SENTENCES, peers
+from text.strategies import any_strings
+
+DOCUMENTS = [*SENTENCES, " ".join(SENTENCES)]
+
+
+@pytest.fixture(scope="module")
+def index(model):
+    return model.index(DOCUMENTS, longest=70)
+
+
+@pytest.mark.parametrize("method", ["vectors", "bm25", "hybrid"])
+def test_hits_are_slices_of_the_documents_best_first(index, method):
+    hits = index.search("the bank of the river", top=4, method=method)
+    assert len(hits) == 4
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    for hit in hits:
+        assert DOCUMENTS[int(hit.source)][hit.start : hit.end] == hit.text
+        assert set(hit.to_dict()) == {"text", "source", "start", "end", "score"}
+    assert "bank" in hits[0].text or method == "vectors"
+
+
+def test_vectors_find_a_passage_by_its_own_words(index):
+    for place in range(len(index)):
+        (hit,) = index.search(index.passage(place), top=1)
+        assert hit.text == index.passage(place)
+        assert hit.score == pytest.approx(1, abs=1e-5)
+
+
+@given(st.lists(st.sampled_from([*SENTENCES, "bank", "a mask"]), min_size=1, max_size=4))
+@settings(max_examples=10)
+def test_many_queries_get_what_each_gets_alone(index, queries):
+    for method in ("vectors", "bm25", "hybrid"):
+        for query, hits in zip(queries, index.search(queries, top=3, method=method), strict=True):
+            assert [hit.text for hit in hits] == [hit.text for hit in index.search(query, top=3, method=method)]
+
+
+def test_fewer_asked_for_are_the_first_of_more(index):
+    for method in ("vectors", "bm25", "hybrid"):
+        assert index.search("the bank", top=2, method=method) == index.search("the bank", top=6, method=method)[:2]
+
+
+def test_approximate_search_finds_the_same_in_a_small_index(index):
+    exact, near = (index.search("the bank", top=5, method="vectors", approximate=asked) for asked in (False, True))
+    assert [hit.text for hit in near] == [hit.text for hit in exact]
+    np.testing.assert_allclose([hit.score for hit in near], [hit.score for hit in exact], atol=1e-5)
+    assert index.search("the bank", approximate=True, method="hybrid")
+    assert len(index.search("the bank", top=500, method="vectors", approximate=True)) <= len(index)
+
+
+def test_approximate_search_without_its_library_says_what_to_install(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(NotFound, match=r"Approximate search needs faiss.*pip install 'clearhead\[search\]'"):
+        model.index(SENTENCES).search("bank", approximate=True)
+
+
+def test_what_was_saved_is_loaded(index, model, tmp_path):
+    index.save(tmp_path / "index")
+    again = Index.load(tmp_path / "index", model)
+    assert again.documents == index.documents
+    for mine, theirs in [
+        (again.spans, index.spans),
+        (again.vectors.vectors, index.vectors.vectors),
+        (again.words.weights, index.words.weights),
+    ]:
+        assert np.array_equal(mine, theirs)
+    assert again.words.vocabulary == index.words.vocabulary
+    for method in ("vectors", "bm25", "hybrid"):
+        assert again.search("the bank", method=method) == index.search("the bank", method=method)
+    # the same files, byte for byte
+    again.save(tmp_path / "again")
+    for file in (tmp_path / "index").iterdir():
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
+
+
+@given(st.lists(any_strings, max_size=4))
+@settings(max_examples=20)
+def test_any_text_is_saved_as_it_is(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("any") / "index"
+    index = Index.build([*texts, "bank"], longest=20)
+    index.save(folder)
+    again = Index.load(folder)
+    assert again.documents == index.documents
+    assert [again.passage(i) for i in range(len(again))] == [index.passage(i) for i in range(len(index))]
+
+
+def test_an_index_of_another_model_is_refused(index, model, tmp_path):
+    index.save(tmp_path / "index")
+    other = ch.Model.create(model.config, model.tokenizer)
+    with pytest.raises(BadInput, match="built with another model, of width 32; load that model, or build"):
+        Index.load(tmp_path / "index", other)
+    Index.build(SENTENCES).save(tmp_path / "words")
+    with pytest.raises(BadInput, match="was built without a model"):
+        Index.load(tmp_path / "words", model)
+
+
+def test_without_a_model_words_can_be_searched(index, tmp_path):
+    index.save(tmp_path)
+    loaded = Index.load(tmp_path)
+    assert loaded.search("the bank", method="bm25") == index.search("the bank", method="bm25")
+    with pytest.raises(NotFound, match="loaded without its model"):
+        loaded.search("the bank", method="vectors")
+    alone = Index.build(SENTENCES)
+    assert alone.search("London")[0].source == "4"
+    with pytest.raises(BadInput, match="built without a model"):
+        alone.search("London", method="hybrid")
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl", "words.json", "index.safetensors"])
+def test_damage_is_noticed(index, tmp_path, name):
+    index.save(tmp_path)
+    content = bytearray((tmp_path / name).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadCheckpoint, match=f"{name} is damaged"):
+        Index.load(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(NotFound):
+        Index.load(tmp_path)
+
+
+def test_files_of_two_indexes_do_not_go_together(index, tmp_path):
+    index.save(tmp_path)
+    Index.build(SENTENCES).save(tmp_path / "other")
+    (tmp_path / "other" / "index.safetensors").replace(tmp_path / "index.safetensors")
+    with pytest.raises(BadCheckpoint, match="damaged or changed"):
+        Index.load(tmp_path)
+
+
+def test_a_folder_without_an_index_and_an_unknown_format(tmp_path):
+    with pytest.raises(NotFound, match=r"holds no index \(index.json is not there\)"):
+        Index.load(tmp_path)
+    (tmp_path / "index.json").write_text(json.dumps({"format": 9}))
+    with pytest.raises(BadCheckpoint, match="written in format 9, this version reads 1"):
+        Index.load(tmp_path)
+
+
+def test_reranking_orders_by_the_cross_encoder(index):
+    cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
+    hits = index.search("the bank", top=3, rerank_with=cross)
+    scores = {index.passage(i): cross.compare("the bank", index.passage(i)).score for i in range(len(index))}
+    np.testing.assert_allclose([hit.score for hit in hits], sorted(scores.values(), reverse=True)[:3], atol=1e-5)
+    assert all(scores[hit.text] == pytest.approx(hit.score, abs=1e-5) for hit in hits)
+
+
+def test_reranking_by_entailment_and_by_nothing(index):
+    inference = peers("BertForSequenceClassification", ("contradiction", "neutral", "ENTAILMENT")).ours
+    hit = index.search("the bank", top=1, rerank_with=inference)[0]
+    assert hit.score == pytest.approx(inference.compare("the bank", hit.text).scores["ENTAILMENT"], abs=1e-5)
+    other = peers("BertForSequenceClassification", ("no", "perhaps")).ours
+    with pytest.raises(WrongTask, match="labels no, perhaps cannot re-rank; it needs one output, or one label among"):
+        index.search("the bank", rerank_with=other)
+    assert index.search("zebra", method="bm25", rerank_with=inference) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("bank", {"top": 0}, "top=0 passages cannot be given"),
+        (" ", {}, "the query is empty"),
+        ("bank", {"method": "magic"}, "method='magic' is not known; choose vectors, bm25, hybrid"),
+    ],
+)
+def test_bad_questions_are_refused(index, query, options, message):
+    with pytest.raises(BadInput, match=message):
+        index.search(query, **options)
+
+
+def test_nothing_to_search_and_no_text(model):
+    with pytest.raises(BadInput, match="there is no text to search"):
+        model.index(["", " \n"])
+    with pytest.raises(BadInput, match="A document is a string or a Document, not int"):
+        model.index([3])
+
+
+def test_one_search_needs_no_index(model):
+    assert model.search("the bank", SENTENCES, top=2) == model.index(SENTENCES).search("the bank", top=2)
+
+
+def test_half_precision_is_still_the_same_model(index, folder, tmp_path):
+    index.save(tmp_path)
+    assert Index.load(tmp_path, ch.load(folder, dtype=torch.bfloat16)).search("the bank")
+
+
+def test_documents_of_files_and_folders(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.txt").write_bytes(b"one\r\ntwo")
+    (tmp_path / "deep" / "a.md").write_text("# three")
+    (tmp_path / "c.jsonl").write_text('{"text": "four", "id": 7}\n\n{"text": "five"}\n')
+    (tmp_path / "ignored.py").write_text("print()")
+    assert list(read_documents([tmp_path])) == [
+        Document("one\r\ntwo", str(tmp_path / "b.txt")),
+        Document("four", "7"),
+        Document("five", f"{tmp_path / 'c.jsonl'}:3"),
+        Document("# three", str(tmp_path / "deep" / "a.md")),
+    ]
+    assert next(read_documents([tmp_path / "ignored.py"])).text == "print()"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"text": "a"}\nnonsense', "line 2 is not JSON"),
+        ('{"id": 3}', 'no string under "text"'),
+        ('{"text": "a", "id": []}', "no string or number"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, content, message):
+    file = tmp_path / "lines.jsonl"
+    file.write_text(content)
+    with pytest.raises(BadInput, match=message):
+        list(read_documents([file]))
+
+
+def test_missing_files_and_empty_folders(tmp_path):
+    with pytest.raises(NotFound, match=r"holds no .txt, .md, .jsonl file"):
+        list(read_documents([tmp_path]))
+    with pytest.raises(NotFound, match="There is no file"):
+        list(read_documents([tmp_path / "no.txt"]))
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="is not UTF-8 text"):
+        list(read_documents([tmp_path]))

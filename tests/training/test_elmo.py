@@ -1,0 +1,100 @@
+"""ELMo from text to a tagger: trained, saved, read back, its layers mixed by a probe."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.examples import WordsExample
+from clearhead.data.following import with_neighbours
+from clearhead.errors import BadInput
+from clearhead.models import RECURRENT
+from clearhead.models.elmo import ElmoConfig
+from clearhead.models.gpt import Gpt2Config
+from clearhead.models.rnnlm import RecurrentLMConfig
+from clearhead.pipelines.contextual import ContextualWords
+from clearhead.pipelines.model import Model
+from clearhead.training.loop import train
+from clearhead.training.recipes.elmo import PretrainElmo, pretrain_elmo
+from clearhead.training.recipes.probe import Probe, probe_tags
+from clearhead.training.settings import Every, Settings
+from clearhead.training.tasks import NextToken
+from training.toy import ToySource
+
+EVERY = Every(log=5, save=10**6, evaluate=10**6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    """A bank is a place near a river and an office near money: the word alone does not tell which."""
+    draw = random.Random(0)
+    rows = []
+    for _ in range(300):
+        near, does, sense = draw.choice([("river", "flooded", "PLACE"), ("money", "closed", "OFFICE")])
+        rows.append(WordsExample((near, "bank", does), ("O", f"B-{sense}", "O")))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def elmo(sentences, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elmo")
+    corpus = folder / "text.txt"
+    corpus.write_text("\n\n".join(" ".join(example.words) for example in sentences), encoding="utf-8")
+    config = ElmoConfig(hidden_size=16, character_size=4, max_characters=12, dropout=0.0)
+    settings = Settings(steps=40, learning_rate=1e-2, every=EVERY)
+    recipe = PretrainElmo(model=config, length=16, tokens=128, train=settings)
+    words, _ = pretrain_elmo(Corpus(corpus), folder / "out", recipe)
+    return words, folder / "out"
+
+
+def test_it_learns_and_is_read_back(elmo):
+    words, folder = elmo
+    rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["loss"] < 0.7 * rows[0]["loss"]
+    assert rows[-1]["evaluation/perplexity"] < 2.5
+    again = ContextualWords.load(folder)
+    sentence = [["the", "unheard-of", "bank"], ["bank"]]
+    for ours, theirs in zip(words.layers(sentence), again.layers(sentence), strict=True):
+        assert torch.equal(ours, theirs)
+    with pytest.raises(BadInput, match="sentence 1 has no words"):
+        words.layers([["a"], []])
+
+
+def test_a_tagger_learns_the_mix_and_tells_senses_apart(elmo, sentences):
+    words, _ = elmo
+    layers = torch.cat(words.layers([example.words for example in sentences]))
+    training = (sentences[:200], layers[:600])
+    dev = (sentences[200:], layers[600:])
+    recipe = Probe(dropout=0.0, train=Settings(steps=40, learning_rate=3e-2, every=EVERY))
+    mixed = probe_tags(training, dev, recipe)
+    letters = probe_tags((training[0], training[1][:, 0]), (dev[0], dev[1][:, 0]), recipe)
+    assert mixed["f1"] > 95
+    assert letters["f1"] < 75  # one vector for each word cannot tell
+
+
+def language_model(kind: str) -> torch.nn.Module:
+    if kind == "gpt2":
+        config = Gpt2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2, n_positions=16)
+        return Model.create(config, heads={"causal_lm": 40}).network
+    return RECURRENT[kind].network(RecurrentLMConfig(vocab_size=40, hidden_size=16, dropout=0.0))
+
+
+@pytest.mark.parametrize("kind", ["rnnlm-lstm", "rnnlm-gru", "gpt2"])
+def test_a_language_model_is_trained_by_the_same_loop(kind, tmp_path):
+    class Counting(ToySource):
+        def batch(self, index):
+            batch = super().batch(index)
+            return with_neighbours(type(batch)(batch.ids, batch.layout))
+
+    torch.manual_seed(0)
+    settings = Settings(steps=20, learning_rate=3e-2, every=EVERY)
+    train(NextToken(language_model(kind)), Counting(), settings, tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["next/nll"] < rows[0]["next/nll"]

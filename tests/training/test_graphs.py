@@ -1,0 +1,75 @@
+"""Passes recorded as CUDA graphs: shapes and fillers anywhere, the passes themselves on a GPU."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.models.bert import Bert, BertConfig
+from clearhead.nn.layout import Packed
+from clearhead.nn.network import Network
+from clearhead.training.graphs import Shape, fill_offsets, graphed
+
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=40))
+def test_a_filled_batch_holds_the_batch_and_no_sequence_too_long(lengths: list[int]) -> None:
+    layout, tokens = Packed.of(lengths), sum(lengths)
+    shape = Shape.of(layout, tokens, 512)
+    offsets = torch.zeros(shape.sequences + 1, dtype=torch.int32)
+    fill_offsets(offsets, layout, tokens, shape)
+    assert offsets[: len(lengths) + 1].tolist() == layout.offsets.tolist()
+    assert int(offsets[-1]) == shape.tokens >= tokens
+    assert 0 <= int(offsets.diff().min()) <= int(offsets.diff().max()) <= shape.longest <= 512
+
+
+@given(st.integers(64, 200_000))
+def test_at_most_an_eighth_is_filler(tokens: int) -> None:
+    layout = Packed.of([tokens])
+    assert Shape.of(layout, tokens, 512).tokens <= tokens * 9 / 8
+
+
+def test_few_shapes_serve_batches_of_many_sizes() -> None:
+    shapes = {Shape.of(Packed.of([n // 32] * 32), n // 32 * 32, 512) for n in range(256, 1024)}
+    assert len(shapes) <= 24
+
+
+def test_without_a_gpu_nothing_is_recorded() -> None:
+    network = Network(Bert(CONFIG), {})
+    with graphed(network, wanted=True) as replays:
+        assert not replays
+    assert "forward" not in network.encoder.__dict__
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+def test_replayed_gradients_are_those_of_the_usual_way() -> None:
+    torch.manual_seed(0)
+    usual = Network(Bert(CONFIG), {}).cuda().train()
+    replayed = copy.deepcopy(usual)
+    chance = torch.Generator().manual_seed(0)
+    with graphed(replayed, wanted=True) as replays:
+        assert replays
+        for lengths in ([5, 9, 30], [60, 3], [5, 9, 31], [300] * 12):  # also accumulated, also a shape seen before
+            ids = torch.randint(0, 50, (sum(lengths),), generator=chance).cuda()
+            layout = Packed.of(lengths, "cuda")
+            weight = torch.randn(sum(lengths), 64, generator=chance).cuda()
+            for network in (usual, replayed):
+                with torch.autocast("cuda", torch.bfloat16):
+                    hidden = network.encoder(ids, layout)
+                (hidden * weight).sum().backward()
+        for (name, one), other in zip(usual.named_parameters(), replayed.parameters(), strict=True):
+            assert one.grad is not None
+            assert other.grad is not None
+            error = (one.grad - other.grad).norm() / one.grad.norm().clamp(min=1e-3)
+            assert float(error) < 0.02, name

@@ -1,0 +1,128 @@
+"""Translation from files to a model: new recurrent models and Transformers, on a language that is soon learnt."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from clearhead.cli import app
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, NotFound, WrongTask
+from clearhead.hub.recurrent import RecurrentModel
+from clearhead.models.seq2seq import Seq2SeqConfig
+from clearhead.models.transformer import TransformerConfig
+from clearhead.pipelines.translate import translate_texts
+from clearhead.training.recipes.translate import Translate, prepare, recipe_for, translate
+from clearhead.training.settings import Every, Settings
+
+WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
+THEIRS = ["one", "two", "three", "four", "five", "six", "seven"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A language whose sentences are those of the other, word by word from the end."""
+    folder, draw = tmp_path_factory.mktemp("pairs"), random.Random(0)
+    for name, count in (("train", 1500), ("dev", 40)):
+        rows = [draw.choices(range(len(WORDS)), k=draw.randint(2, 5)) for _ in range(count)]
+        (folder / f"{name}.de").write_text("\n".join(" ".join(WORDS[i] for i in row) for row in rows), "utf-8")
+        (folder / f"{name}.en").write_text("\n".join(" ".join(THEIRS[i] for i in row[::-1]) for row in rows), "utf-8")
+    return folder
+
+
+def recipe(model: object, steps: int, rate: float = 1e-2, seed: int = 0) -> Translate:
+    every = Every(log=20, save=10**6, evaluate=10**6)
+    settings = Settings(steps=steps, learning_rate=rate, seed=seed, every=every)
+    return Translate(model=model, tokenizer="word", tokens=512, label_smoothing=0.0, train=settings)
+
+
+def pair(folder, name):
+    return [folder / f"{name}.de", folder / f"{name}.en"]
+
+
+def test_attention_learns_to_reverse_in_seconds_and_says_where_it_looks(files, tmp_path):
+    config = Seq2SeqConfig(embedding_size=32, hidden_size=48, dropout=0.0)
+    outcome = translate(
+        "seq2seq-lstm-dot", pair(files, "train"), tmp_path, dev=pair(files, "dev"), recipe=recipe(config, 160, 2e-2)
+    )
+    assert outcome.figures["accuracy"] > 95
+    assert outcome.figures["perplexity"] < 1.3
+    assert outcome.figures["bleu"] > 80
+    loaded = RecurrentModel.load(tmp_path)
+    network, tokenizer = loaded.network, loaded.tokenizer
+    texts = ["eins zwei drei vier", "sieben eins"]
+    written = translate_texts(network, tokenizer, texts)
+    assert written == ["four three two one", "one seven"]
+    assert translate_texts(network, tokenizer, texts, beams=3) == written
+    source, target = ([*ids, tokenizer.sep_id] for ids in tokenizer.ids_batch([texts[0], written[0]]))
+    (weights,) = network.attention(replace(Batch.of([target]), source=Batch.of([source])))
+    assert weights.shape == (5, 5)
+    assert weights[:4].argmax(-1).tolist() == [3, 2, 1, 0]
+
+
+def test_a_transformer_is_trained_by_the_same_recipe(files, tmp_path):
+    config = TransformerConfig(
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=32,
+        dropout=0.0,
+        pad_token_id=0,
+    )
+    outcome = translate(
+        "transformer-tiny", pair(files, "train"), tmp_path, dev=pair(files, "dev"), recipe=recipe(config, 30, 3e-3)
+    )
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert outcome.result.exit == "finished"
+    again = prepare(tmp_path, [], recipe_for(tmp_path))
+    assert "causal_lm" in again.network.heads
+
+
+def test_training_goes_on_from_a_folder(files, tmp_path):
+    config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=0.0)
+    first = translate("seq2seq-lstm", pair(files, "train"), tmp_path / "a", recipe=recipe(config, 2))
+    assert first.figures == {}
+    second = translate(tmp_path / "a", pair(files, "train"), tmp_path / "b", recipe=recipe(None, 2))
+    assert isinstance(second.translator, RecurrentModel)
+    assert second.translator.kind == "seq2seq-lstm"
+    assert second.translator.tokenizer.digest == first.translator.tokenizer.digest
+
+
+def test_a_model_that_does_not_write_is_refused(files, folder, tmp_path):
+    with pytest.raises(WrongTask, match="has no head that writes"):
+        translate(folder, pair(files, "train"), tmp_path)
+
+
+def test_a_misspelt_name_is_no_hub_model():
+    with pytest.raises(NotFound, match="there is no model 'seq2seq-gruu'; did you mean seq2seq-gru"):
+        recipe_for("seq2seq-gruu")
+
+
+def test_the_command_line(files, tmp_path):
+    small = ["--set", "model.hidden_size=8", "--set", "model.embedding_size=8", "--set", "train.steps=3"]
+    words = ["--set", "tokenizer=word", "--set", "tokens=256"]
+    both = [str(file) for file in pair(files, "train")]
+    command = ["finetune", "translation", "--data", *both, "--model", "seq2seq-gru-dot"]
+    dev = ["--dev", *(str(file) for file in pair(files, "dev"))]
+    run = CliRunner().invoke(app, [*command, *dev, "--out", str(tmp_path), *small, *words, "--json"])
+    assert run.exit_code == 0, run.output
+    assert set(json.loads(run.stdout)["figures"]) == {"perplexity", "accuracy", "bleu"}
+    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "seq2seq-gru-dot"
+    seen = CliRunner().invoke(app, [*command, "--out", str(tmp_path), "--dry-run"])
+    assert "1,500 pairs of" in seen.stdout
+    wrong = CliRunner().invoke(app, ["finetune", "classify", "--data", *both, "-m", "x", "--out", str(tmp_path)])
+    assert isinstance(wrong.exception, BadInput)
+    assert "classify reads one file, not 2" in str(wrong.exception)
