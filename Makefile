@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check format bench clean
+.PHONY: demo test test-slow test-browser check format bench clean
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -14,6 +14,12 @@ test: check
 
 test-slow: .venv/installed-dev
 	OMP_NUM_THREADS=2 $(BIN)/pytest -m slow
+
+# a Chromium of the system is used if there is one
+test-browser: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[browser]'
+	command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/playwright install chromium
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m browser tests/browser
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .

@@ -1,11 +1,9 @@
 """The attention page: its numbers are the trace's, its texts stay texts, and it asks for nothing."""
 
-import json
 import re
 import zlib
 from base64 import b64decode, b64encode
 from hashlib import sha256
-from html.parser import HTMLParser
 
 import pytest
 import torch
@@ -17,37 +15,7 @@ from clearhead.inside import heads
 from clearhead.inside.heads import SCALE, pack_weights, unpack_weights
 from clearhead.inside.trace import trace, trace_ids
 from inside.encoders import HEADS, encoder, model
-
-
-class Page(HTMLParser):
-    """The page as a browser's parser sees it: elements, and the text of every script by its id."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.elements, self.scripts, self.style, self._open = [], {}, "", None
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        self._open = (tag, dict(attrs).get("id", "code"))
-
-    def handle_data(self, data):
-        tag, name = self._open or ("", "")
-        if tag == "script":
-            self.scripts[name] = self.scripts.get(name, "") + data
-        elif tag == "style":
-            self.style += data
-
-    def handle_endtag(self, tag):
-        self._open = None
-
-    @property
-    def facts(self):
-        return json.loads(self.scripts["facts"])
-
-    @property
-    def policy(self):
-        return next(a["content"] for _, a in self.elements if a.get("http-equiv") == "Content-Security-Policy")
+from inside.pages import NASTY, Page
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=50))
@@ -87,18 +55,6 @@ def test_a_text_that_is_too_long_for_a_page_is_refused(monkeypatch):
     monkeypatch.setattr(heads, "LIMIT", 4)
     with pytest.raises(BadInput, match="The text has 5 tokens, the attention page shows at most 4"):
         trace_ids(encoder(), [1] * 5).heads()
-
-
-NASTY = [
-    "</script><script>alert(1)</script>",
-    "<!--",
-    "<script",
-    "]]>",
-    "&lt;b&gt;",
-    "'\"`${1}",
-    "\u2028\u2029",
-    "\x00",
-]
 
 
 def test_any_token_is_text_and_never_markup():

@@ -7,6 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
+from clearhead.inside.step import step_view
 from clearhead.inside.trace import trace, trace_ids
 from clearhead.nn.lora import add_lora
 from inside.encoders import HEADS, KINDS, VOCABULARY, WIDTH, encoder, model
@@ -179,3 +180,47 @@ def test_attention_of_one_head():
 def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(BadInput, match=message):
         trace_ids(encoder(), *arguments)
+
+
+def test_which_heads_link_two_tokens():
+    found = trace(model(), "the animal was tired because it slept")
+    links = found.links("it", "animal")
+    assert len(links) == 3 * HEADS
+    assert links == sorted(links, key=lambda link: -link.weight)
+    row, column = found.tokens.index("it"), found.tokens.index("animal")
+    for layer, head, weight in links:
+        assert weight == pytest.approx(float(found.layers[layer].weights[head, row, column]))
+    assert found.links(row, column) == links
+
+
+def test_one_head_step_by_step():
+    found = trace(model(), "the animal was tired")
+    data = found.step("animal", 1, 2).data
+    layer = found.layers[1]
+    assert (data["layer"], data["head"], data["token"]) == (1, 2, 2)
+    for name in ("q", "k", "v"):
+        assert_close(torch.tensor(data[name]), getattr(layer, name)[2], atol=6e-4, rtol=0)
+    assert_close(torch.tensor(data["scores"]), layer.raw_scores[2], atol=6e-4, rtol=0)
+    assert_close(torch.tensor(data["scaled"]), layer.scores[2], atol=6e-4, rtol=0)
+    assert_close(torch.tensor(data["weights"]), layer.weights[2], atol=6e-5, rtol=0)
+    assert_close(torch.tensor(data["output"]), layer.head_output[2], atol=6e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda found: found.links("it", "cat"), "the token 'it' is not there"),
+        (lambda found: found.links("the", "cat"), "the token 'the' stands at 1, 3; give the number of one"),
+        (lambda found: found.step(9, 0, 0), "token 9 does not exist, the text has tokens 0 to 5"),
+        (lambda found: found.step("cat", 0, 9), "head 9 does not exist"),
+        (lambda found: found.step("cat", 9, 0), "layer 9 does not exist"),
+    ],
+)
+def test_tokens_that_are_not_there_are_refused(call, message):
+    with pytest.raises(BadInput, match=message):
+        call(trace(model(), "the cat the mat"))
+
+
+def test_a_text_too_long_to_be_followed_is_refused():
+    with pytest.raises(BadInput, match="the text has 129 tokens, this page shows at most 128"):
+        step_view(["a"] * 129, trace_ids(encoder(), [1]).layers[0], 0, 0)

@@ -10,9 +10,11 @@ from clearhead.cli import (
     ask,
     choose,
     classify,
+    cluster,
     compare,
     convert,
     distil,
+    duplicates,
     embed,
     evaluate,
     fill,
@@ -20,10 +22,15 @@ from clearhead.cli import (
     info,
     look,
     pretrain,
+    search,
+    senses,
+    summarise,
     tag,
     tokenize,
     tokenizer,
+    vectors,
 )
+from clearhead.cli.translation import SeveralFiles
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
@@ -42,14 +49,20 @@ app.command()(compare.compare)
 app.command()(choose.choose)
 app.command()(tokenize.tokenize)
 app.command()(embed.embed)
+app.command()(search.search)
+app.command()(cluster.cluster)
+app.command()(duplicates.duplicates)
+app.command()(summarise.summarise)
+app.command()(senses.senses)
 app.command()(pretrain.pretrain)
-app.command()(finetune.finetune)
+app.command(cls=SeveralFiles)(finetune.finetune)
 app.command()(distil.distil)
 app.command()(evaluate.evaluate)
 app.command()(info.info)
 app.command()(convert.convert)
 app.add_typer(look.app)
 app.add_typer(tokenizer.app)
+app.add_typer(vectors.app)
 
 
 def _version(asked: bool) -> None:

@@ -1,13 +1,22 @@
 """`clearhead look …`: pictures of what happens inside a model."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, print_json
+from clearhead.cli.inout import JsonOption, ModelOption, TextsOption, print_json, read_texts
+
+if TYPE_CHECKING:
+    from clearhead.inside.view import View
 
 app = typer.Typer(name="look", help="Look inside a model.", no_args_is_help=True, rich_markup_mode="markdown")
+
+TextArgument = Annotated[str, typer.Argument(help="The text to look at.")]
+PairArgument = Annotated[str | None, typer.Argument(help="A second text, for models that read pairs.")]
+OutOption = Annotated[Path | None, typer.Option(help="The HTML file to write; else it is named after the picture.")]
 
 
 @app.callback()
@@ -17,10 +26,10 @@ def look() -> None:
 
 @app.command()
 def attention(
-    text: Annotated[str, typer.Argument(help="The text to look at.")],
-    pair: Annotated[str | None, typer.Argument(help="A second text, for models that read pairs.")] = None,
+    text: TextArgument,
+    pair: PairArgument = None,
     model: ModelOption = None,
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("attention.html"),
+    out: OutOption = None,
     json: JsonOption = False,
 ) -> None:
     """Who looks at whom: every layer and head, as a page with choosers.
@@ -31,9 +40,141 @@ def attention(
     from clearhead.pipelines.model import load
 
     traced = trace(load(model), text, pair)
-    traced.heads().save(out)
-    layers, heads = len(traced.layers), traced.layers[0].weights.shape[0]
+    layers, heads = len(traced.layers), traced.layers[0].heads
+    _write(traced.heads(), out, json, f"{len(traced.tokens)} tokens, {layers} layers of {heads} heads")
+
+
+@app.command()
+def step(
+    text: TextArgument,
+    token: Annotated[str, typer.Option(help="The token that looks: a word, or its number from 0.")],
+    layer: Annotated[int, typer.Option(help="The layer, from 0.")] = 0,
+    head: Annotated[int, typer.Option(help="The head, from 0.")] = 0,
+    model: ModelOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """One token in one head, step by step: query, keys, scores, weights, values.
+
+    Example: `clearhead look step "The animal was tired, so it slept" --token it --layer 3 --head 1 -m ./my-model`
+    """
+    from clearhead.inside.trace import trace
+    from clearhead.pipelines.model import load
+
+    traced = trace(load(model), text)
+    _write(traced.step(int(token) if token.isdecimal() else token, layer, head), out, json)
+
+
+@app.command("by-hand")
+def by_hand(out: OutOption = None, json: JsonOption = False) -> None:
+    """Attention as a calculation whose numbers you change; it starts with the slides'. No model is needed.
+
+    Example: `clearhead look by-hand`
+    """
+    from clearhead.inside.byhand import by_hand
+
+    _write(by_hand(), out, json)
+
+
+@app.command("input")
+def input_(
+    text: TextArgument,
+    pair: PairArgument = None,
+    model: ModelOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """What a model reads: pieces, and the vectors of token, position and segment, added up.
+
+    Example: `clearhead look input "Be alert!" "BERT will hurt!" -m ./my-model`
+    """
+    from clearhead.inside.inputs import summed_input
+    from clearhead.pipelines.model import load
+
+    _write(summed_input(load(model), text, pair), out, json)
+
+
+@app.command()
+def positions(
+    model: ModelOption = None,
+    length: Annotated[int, typer.Option(help="How many positions to show.")] = 64,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How a position is written as a vector: sinusoidal, rotary, and with --model as this model has learnt it.
+
+    Example: `clearhead look positions --length 128`
+    """
+    from clearhead.inside.positions import position_tables
+    from clearhead.pipelines.model import load
+
+    _write(position_tables(None if model is None else load(model), length=length), out, json)
+
+
+@app.command()
+def layers(
+    text: TextArgument,
+    pair: PairArgument = None,
+    model: ModelOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """A text on its way through the layers: hidden states, what the mask head would say, choices of features.
+
+    Example: `clearhead look layers "He sat on the bank of the river" -m ./my-model`
+    """
+    from clearhead.inside.depth import through_layers
+    from clearhead.pipelines.model import load
+
+    _write(through_layers(load(model), text, pair), out, json)
+
+
+@app.command()
+def senses(
+    word: Annotated[str, typer.Argument(help="The word; bank, apple and train have texts of their own.")],
+    texts: Annotated[list[str] | None, typer.Argument(help='Texts with the word, or "-" for one a line.')] = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """One word in several texts: how near its occurrences are, as a table and as a map.
+
+    Example: `clearhead look senses bank -m ./my-model`
+    """
+    from clearhead.inside.senses import senses_of
+    from clearhead.pipelines.model import load
+
+    given = read_texts(texts or [], file) if texts or file else None
+    _write(senses_of(load(model), word, given), out, json)
+
+
+@app.command()
+def why(
+    text: Annotated[str, typer.Argument(help="The text, or the question.")],
+    pair: Annotated[str | None, typer.Argument(help="A second text, or the context of a question.")] = None,
+    use: Annotated[str | None, typer.Option(help="What is explained: classify, answer or fill.")] = None,
+    target: Annotated[str | None, typer.Option(help="The label, token or answer to explain; else the best.")] = None,
+    model: ModelOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Which tokens an answer came from: five methods side by side, and which of them is faithful here.
+
+    Example: `clearhead look why "WIN a prize now" -m ./my-spam-model`
+    """
+    from clearhead.inside.reasons import why
+    from clearhead.pipelines.model import load
+
+    view = why(load(model), text, pair, use=use, target=target)  # type: ignore[arg-type]
+    best = view.data["faithful"]
+    _write(view, out, json, f"most faithful here: {best}" if best else "no method is better than chance here")
+
+
+def _write(view: View, out: Path | None, json: bool, about: str = "") -> None:
+    """Save the page, and print its data for programs or a line for people."""
+    path = view.save(out or f"{view.title}.html")
     if json:
-        print_json({"file": str(out), "tokens": traced.tokens, "layers": layers, "heads": heads})
+        print_json({"file": str(path), **view.data})
     else:
-        typer.echo(f"wrote {out}: {len(traced.tokens)} tokens, {layers} layers of {heads} heads; open it in a browser")
+        typer.echo(f"wrote {path}{f': {about}' if about else ''}; open it in a browser")

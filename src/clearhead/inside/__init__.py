@@ -1,1 +1,8 @@
 """Look inside: the trace of one forward pass, and pictures of it as self-contained pages."""
+
+from clearhead.inside.byhand import by_hand as by_hand
+from clearhead.inside.depth import through_layers as through_layers
+from clearhead.inside.inputs import summed_input as summed_input
+from clearhead.inside.positions import position_tables as position_tables
+from clearhead.inside.reasons import why as why
+from clearhead.inside.senses import senses_of as senses_of

@@ -18,7 +18,7 @@ from clearhead.inside.page import page
 SCALE = 1000
 SMALL = 32
 LIMIT = 1024  # tokens; the page grows with their square, to some 50 MB here
-SCRIPTS = ("data.js", "state.js", "lines.js", "matrix.js", "details.js", "overview.js", "main.js")
+SCRIPTS = ("data.js", "state.js", "lines.js", "matrix.js", "details.js", "overview.js", "finder.js", "main.js")
 
 
 def heads_page(
@@ -46,7 +46,7 @@ def heads_page(
         "layer": start[0],
         "head": start[1],
     }
-    return page("heads", SCRIPTS, facts, chunks)
+    return page("heads", "Attention", SCRIPTS, facts, chunks)
 
 
 def pack_weights(weights: Tensor) -> bytes:

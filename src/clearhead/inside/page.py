@@ -1,5 +1,6 @@
 """Make one HTML file that needs nothing else: its styles, scripts and data are inside, and it may load nothing."""
 
+import html
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -8,25 +9,41 @@ from importlib.resources import files
 from string import Template
 
 
-def page(folder: str, scripts: Sequence[str], facts: Mapping[str, object], chunks: Mapping[str, bytes]) -> str:
-    """Fill `pages/<folder>/page.html`: the scripts in this order, the facts as JSON, each chunk as base64 by its id."""
-    home = files("clearhead.inside") / "pages" / folder
-    style = (home / "style.css").read_text(encoding="utf-8")
-    script = "\n".join((home / name).read_text(encoding="utf-8") for name in scripts)
+def page(
+    folder: str,
+    title: str,
+    scripts: Sequence[str],
+    facts: Mapping[str, object],
+    chunks: Mapping[str, bytes] | None = None,
+) -> str:
+    """Put `pages/<folder>/body.html` into the common shell: the facts as JSON, each chunk as base64 by its id.
+
+    The scripts run in this order, after the common one; "shared/…" are those that several pages use.
+    """
+    home = files("clearhead.inside") / "pages"
+
+    def read(*names: str) -> str:
+        return "\n".join(home.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+    own = [f"{folder}/style.css"] if home.joinpath(f"{folder}/style.css").is_file() else []
+    style = read("shared/base.css", "shared/parts.css", *own)
+    script = read("shared/base.js", *(name if "/" in name else f"{folder}/{name}" for name in scripts))
     # only these two texts may run or style anything, whatever else finds its way into the page
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return Template((home / "page.html").read_text(encoding="utf-8")).substitute(
+    return Template(read("shared/page.html")).substitute(
+        title=html.escape(title),
         policy=policy,
         style=style,
+        body=read(f"{folder}/body.html"),
         script=script,
         # no string in it can end the script element or open a comment
         facts=json.dumps(facts).replace("<", "\\u003c"),
         chunks="\n".join(
             f'<script type="application/octet-stream" id="{name}">{b64encode(data).decode()}</script>'
-            for name, data in chunks.items()
+            for name, data in (chunks or {}).items()
         ),
     )
 

@@ -4,7 +4,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, require
 from clearhead.inside.heads import heads_page
 from clearhead.inside.layer import Layer, read_layers, watched
+from clearhead.inside.step import step_view
 from clearhead.inside.view import View
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Encoder
@@ -29,6 +30,14 @@ class Traceable(Protocol):
     @property
     def tokenizer(self) -> Tokenizer:
         """Text to ids."""
+
+
+class Link(NamedTuple):
+    """How much one head lets a token look at another."""
+
+    layer: int
+    head: int
+    weight: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +67,34 @@ class Trace:
         start = self._layer(layer)
         if head is not None:
             start.check_head(head)
-        return View("attention", heads_page(self.tokens, self.sides, self.layers, (layer, head)))
+        facts = {"tokens": self.tokens, "segments": self.sides, "layers": len(self.layers), "heads": start.heads}
+        return View("attention", heads_page(self.tokens, self.sides, self.layers, (layer, head)), facts)
+
+    def step(self, token: int | str, layer: int, head: int) -> View:
+        """Show one head's numbers as a page: query, keys, values, scores, weights; it opens at this token."""
+        return step_view(self.tokens, self._layer(layer), head, self.position(token))
+
+    def links(self, source: int | str, target: int | str) -> list[Link]:
+        """Every head with the weight by which source looks at target, the strongest first."""
+        row, column = self.position(source), self.position(target)
+        found = [
+            Link(layer.index, head, float(layer.attention(head)[row, column]))
+            for layer in self.layers
+            for head in range(layer.heads)
+        ]
+        return sorted(found, key=lambda link: -link.weight)
+
+    def position(self, token: int | str) -> int:
+        """Where a token stands: a number is one already, a word must be there once."""
+        if isinstance(token, int):
+            last = len(self.tokens) - 1
+            require(0 <= token <= last, f"token {token} does not exist, the text has tokens 0 to {last}", BadInput)
+            return token
+        wanted = token.casefold()
+        places = [i for i, name in enumerate(self.tokens) if name.lstrip("Ġ▁").removeprefix("##").casefold() == wanted]
+        where = f"stands at {', '.join(map(str, places))}; give the number of one" if places else "is not there"
+        require(len(places) == 1, f"the token {token!r} {where} (tokens: {' '.join(self.tokens[:40])})", BadInput)
+        return places[0]
 
     def _layer(self, index: int) -> Layer:
         last = len(self.layers) - 1

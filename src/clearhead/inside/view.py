@@ -6,8 +6,10 @@ import os
 import sys
 import tempfile
 import webbrowser
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from clearhead.hub.atomic import staged
 
@@ -16,10 +18,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class View:
-    """A self-contained page. In a notebook it shows itself when it is the last value of a cell."""
+    """A self-contained page. In a notebook it shows itself when it is the last value of a cell.
+
+    `data` are the numbers behind the picture, as JSON has them.
+    """
 
     title: str
     html: str = field(repr=False)
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page; the file is there completely or as it was before."""

@@ -1,7 +1,6 @@
 // What the page shows: facts (tokens, segments, sizes) and, per layer, the weights of its heads and of their average.
 // T tokens · H heads · a weight is a whole number of 1 / scale
 
-const facts = JSON.parse(document.getElementById("facts").textContent);
 const { tokens, segments, layers: L, heads: H, scale } = facts;
 const T = tokens.length;
 const AVERAGE = H; // the plane after the last head
@@ -37,35 +36,6 @@ const plane = (weights, head) => weights.subarray(head * T * T, (head + 1) * T *
 const digits = Math.round(Math.log10(scale));
 const written = (value) => (value / scale).toFixed(digits);
 
-// Tokens as people read them: the marks of tokenizers stay visible but quiet, blanks get a sign.
-const SPECIAL = /^(\[[A-Za-z]\w*\]|<[^<>\s]+>)$/;
-const MEANING = {
-  "[CLS]": "start of the input", "[SEP]": "end of a text", "[MASK]": "hidden word", "[UNK]": "unknown word",
-  "[PAD]": "padding", "<s>": "start of the input", "</s>": "end of a text", "<mask>": "hidden word",
-  "<unk>": "unknown word", "<pad>": "padding",
-};
-
-function label(token) {
-  if (SPECIAL.test(token)) return { mark: "", text: token, special: true };
-  const [, mark, rest] = token.match(/^(##|[Ġ▁]|)(.*)$/s);
-  const text = rest.replace(/\n/g, "⏎").replace(/\s/g, "␣");
-  return { mark: mark === "##" || !mark ? mark : "␣", text: text || (mark ? "" : "␣"), special: false };
-}
-
 const labels = tokens.map(label);
 const plain = labels.map(({ mark, text }) => mark + text);
-
-function wordElement(index) {
-  const { mark, text, special } = labels[index];
-  const word = document.createElement("bdi");
-  word.className = special ? "word special" : "word";
-  word.title = MEANING[tokens[index]] ?? "";
-  if (mark) {
-    const quiet = document.createElement("span");
-    quiet.className = "mark";
-    quiet.textContent = mark;
-    word.append(quiet);
-  }
-  word.append(text);
-  return word;
-}
+const wordElement = (index) => wordOf(tokens[index]);

@@ -25,7 +25,6 @@ function measure() {
   return { cell, gutter, fits, width, side, left, top: gutter + PAD, height: Math.min(side, room) };
 }
 
-const fontOf = (size) => `${size}px ${getComputedStyle(document.body).fontFamily}`;
 let longest = 0;
 
 function longestLabel() {

@@ -48,7 +48,6 @@ function lets(from, to) {
 }
 
 // One colour per head, all equally light; the average has none.
-const dark = matchMedia("(prefers-color-scheme: dark)");
 const rgb = new Map();
 
 function colour(head) {
@@ -58,29 +57,7 @@ function colour(head) {
     : `oklch(${light} ${chroma} ${Math.round((360 * head) / H + 255) % 360})`;
 }
 
-// the same as [red, green, blue], for pictures that are painted by pixel
 function channels(head) {
-  if (!rgb.has(head)) {
-    const context = new OffscreenCanvas(1, 1).getContext("2d");
-    context.fillStyle = colour(head);
-    context.fillRect(0, 0, 1, 1);
-    rgb.set(head, context.getImageData(0, 0, 1, 1).data);
-  }
+  if (!rgb.has(head)) rgb.set(head, channelsOf(colour(head)));
   return rgb.get(head);
 }
-
-const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-// give a canvas this size on the page, sharp on every screen, and return its context, cleared
-function prepare(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-
-const query = (selector) => document.querySelector(selector);

@@ -1,0 +1,76 @@
+"""What a model reads: a text cut into pieces, and the vectors of token, position and segment added up."""
+
+# T tokens · E embedding width · D width
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.inside.numbers import rounded
+from clearhead.inside.page import page
+from clearhead.inside.trace import Traceable
+from clearhead.inside.view import View
+from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.record import evaluating
+
+SCRIPTS = ("shared/heatmap.js", "main.js")
+LIMIT = 512  # tokens; beyond them the page is a megabyte and more
+
+
+def summed_input(model: Traceable, text: str, pair: str | None = None, *, features: int = 64) -> View:
+    """Show the pieces of a text and the sum that the first layer gets; of each vector the first `features`."""
+    require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
+    encoding = model.tokenizer.encode(text, pair)
+    require(
+        len(encoding) <= min(LIMIT, model.encoder.max_length),
+        f"the text has {len(encoding)} tokens, this page shows at most {min(LIMIT, model.encoder.max_length)}; "
+        "give a part of it",
+        BadInput,
+    )
+    vectors = embedding_parts(model.encoder.embeddings, encoding.ids, encoding.segments)
+    texts = [text] if pair is None else [text, pair]
+    data = {
+        "texts": texts,
+        "tokens": encoding.tokens,
+        "ids": encoding.ids,
+        "words": [_source(texts, encoding.part_of(i), encoding.offsets[i]) for i in range(len(encoding))],
+        "positions": [position for _, position, _ in encoding.rows()],
+        "segments": [segment for _, _, segment in encoding.rows()],
+        "width": next(iter(vectors.values())).shape[-1],
+        "vectors": {name: rounded(part[:, :features], 3) for name, part in vectors.items()},
+    }
+    return View("input", page("inputs", "Input", SCRIPTS, data), data)
+
+
+def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dict[str, Tensor]:
+    """The summands token, position and segment, then their sum, normalised, projected, as far as there are: (T, …).
+
+    A model with rotary or relative positions has the token alone here; its attention brings the positions in.
+    """
+    inner: Any = embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
+    device = inner.token.weight.device
+    row = torch.tensor(ids, device=device)
+    with torch.no_grad(), evaluating(embeddings):
+        parts = {"token": inner.token(row) * getattr(inner, "scale", 1.0)}
+        if hasattr(inner, "position"):
+            parts["position"] = inner.position(torch.arange(len(ids), device=device) + first_position(inner))
+        if getattr(inner, "segment", None) is not None:
+            parts["segment"] = inner.segment(torch.tensor(segments, device=device))
+        parts["sum"] = torch.stack(list(parts.values())).sum(0)
+        if hasattr(inner, "norm"):
+            parts["normalised"] = inner.norm(parts["sum"])
+        if isinstance(embeddings, FactorisedEmbeddings):
+            parts["projected"] = embeddings.project(parts["normalised"])
+    return {name: part.float().cpu() for name, part in parts.items()}
+
+
+def first_position(embeddings: Any) -> int:
+    """Which row of the table belongs to the first token: RoBERTa keeps some for padding."""
+    return int(getattr(embeddings, "first_position", 0))
+
+
+def _source(texts: list[str], part: int | None, span: tuple[int, int] | None) -> str:
+    """The characters a token stands for; none for a special token."""
+    return "" if part is None or span is None else texts[part][slice(*span)]

@@ -1,0 +1,30 @@
+// Which heads link two tokens: all layers are opened, and the heads with the largest weights are listed.
+
+const ends = { from: query("#find-from"), to: query("#find-to") };
+const LISTED = 8;
+
+async function find() {
+  const [from, to] = [ends.from.value, ends.to.value];
+  query(".finder .hint").hidden = from !== "" && to !== "";
+  if (from === "" || to === "") return;
+  const at = Number(from) * T + Number(to);
+  const found = [];
+  for (let layer = 0; layer < L; layer++) {
+    const opened = await openLayer(layer);
+    for (let head = 0; head < H; head++) found.push({ layer, head, value: plane(opened, head)[at] });
+  }
+  if (from !== ends.from.value || to !== ends.to.value) return; // others were chosen meanwhile
+  found.sort((a, b) => b.value - a.value);
+  query("#found").replaceChildren(...found.slice(0, LISTED).map(({ layer, head, value }) => {
+    const button = element("button", { type: "button" }, `layer ${layer}, head ${head}`);
+    button.addEventListener("click", () => choose({ layer, head, token: Number(from), side: "from" }));
+    const row = element("li", {}, button, element("span", {}, written(value)));
+    row.style.setProperty("--share", value / scale);
+    return row;
+  }));
+}
+
+for (const select of Object.values(ends)) {
+  select.append(new Option("…", ""), ...plain.map((text, i) => new Option(`${i} ${text}`, i)));
+  select.addEventListener("change", find);
+}

@@ -1,0 +1,28 @@
+// The table of pieces, then a picture for each summand.
+
+const { tokens, vectors, width } = facts;
+const line = (name, cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells);
+const cell = (index, content) =>
+  element("td", { className: facts.segments[index] === 2 ? "second" : "" }, content);
+
+query(".pieces").append(
+  line("text", facts.words.map((word, i) => cell(i, word))),
+  line("piece", tokens.map((token, i) => cell(i, wordOf(token)))),
+  line("id", facts.ids.map((id, i) => cell(i, String(id)))),
+  line("position", facts.positions.map((position, i) => cell(i, String(position)))),
+  line("sentence", facts.segments.map((segment, i) => cell(i, String(segment)))),
+);
+
+const shown = vectors.token[0].length;
+query("#shown").textContent =
+  (shown < width ? `The first ${shown} of ${width} features.` : `All ${width} features.`) +
+  ("position" in vectors ? "" : " This model adds no positions: its attention turns queries and keys instead.");
+
+const SIGNS = { token: "", position: "+", segment: "+", sum: "=", normalised: "→ norm", projected: "→ projection" };
+for (const [name, values] of Object.entries(vectors)) {
+  const box = element("div");
+  box.dataset.sign = SIGNS[name];
+  query("#vectors").append(box);
+  const columns = values[0].map((_, j) => String(j + 1));
+  heatmap(box, { name, rows: tokens.map(plainToken), columns, values, most: largest(values), digits: 3 });
+}

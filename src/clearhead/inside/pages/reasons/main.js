@@ -1,0 +1,63 @@
+// A row of tokens for each method, then the curves and the verdict.
+
+const { tokens, answer, probability } = facts;
+const hidable = new Set(facts.hidable);
+const ASKED = { classify: "the class", answer: "the answer", fill: "the word behind the mask" };
+
+query("#lead").replaceChildren(
+  `Which tokens made the model say `, element("strong", {}, element("bdi", {}, answer)),
+  ` (${ASKED[facts.use]}, probability ${probability.toFixed(2)})? Five methods answer, and they differ.`,
+);
+query("#note").textContent = facts.note;
+query("#verdict").textContent = facts.faithful
+  ? `Here, “${facts.faithful}” is the most faithful: the answer fades soonest when its tokens are hidden first.`
+  : "Here, none of them is better than hiding tokens by chance: believe none.";
+
+// colour by strength within the row, special tokens left out: they often take most of the attention
+function shade(score, most) {
+  const share = Math.round(70 * Math.min(1, Math.abs(score) / most));
+  return `color-mix(in oklab, ${score < 0 ? "oklch(0.72 0.15 50)" : "oklch(0.62 0.17 268)"} ${share}%, var(--faint))`;
+}
+
+const rows = methods.map((name) => {
+  const { scores } = facts.methods[name];
+  const most = Math.max(1e-9, ...facts.hidable.map((i) => Math.abs(scores[i])));
+  const items = tokens.map((token, i) => {
+    const item = element("li", { tabIndex: -1, className: hidable.has(i) ? "" : "fixed" }, wordOf(token));
+    item.title = scores[i].toFixed(4);
+    item.style.setProperty("--own", shade(scores[i], most));
+    item.addEventListener("pointerenter", () => point(i));
+    item.addEventListener("pointerleave", () => point(null));
+    item.addEventListener("focus", () => point(i));
+    return item;
+  });
+  items[0].tabIndex = 0;
+  const dash = element("span", { className: "dash", ariaHidden: "true" });
+  dash.style.setProperty("--own", colourOf(name));
+  const list = element("ol", { className: "line", ariaLabel: name }, ...items);
+  list.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const next = by && items[items.indexOf(document.activeElement) + by];
+    if (!next) return;
+    next.focus();
+    event.preventDefault();
+  });
+  query("#methods").append(element("section", { className: "method" }, element("h3", {}, dash, name), list));
+  return items;
+});
+
+function point(index) {
+  rows.forEach((items) => items.forEach((item, i) => item.classList.toggle("chosen", i === index)));
+  const opinion = (name) => `${name} ${facts.methods[name].scores[index].toFixed(3)}`;
+  query("#pointed").textContent =
+    index === null ? "\u00a0" : `${plainToken(tokens[index])}: ${methods.map(opinion).join(" · ")}`;
+}
+
+const areas = [...methods.map((name) => [name, facts.methods[name].area]), ["chance", facts.random.area]];
+query(".areas").append(...areas.sort((a, b) => a[1] - b[1]).map(([name, area]) => {
+  const dash = element("span", { className: "dash" });
+  dash.style.setProperty("--own", colourOf(name));
+  const className = name === facts.faithful ? "best" : "";
+  return element("tr", { className }, element("th", { scope: "row" }, dash, name), element("td", {}, area.toFixed(3)));
+}));
+drawChart();

@@ -1,0 +1,47 @@
+// One slider chooses the layer; a point, its row and its text belong together.
+
+const { occurrences, word } = facts;
+const L = facts.maps.length - 1;
+const slider = query("#layer");
+const short = ({ text, start, end, sense }, i) => `${i + 1} ${sense || text.slice(Math.max(0, start - 14), end + 12)}`;
+const names = occurrences.map(short);
+const lowest = (layer) => Math.min(...facts.cosines[layer].flat());
+const table = heatmap(query("#cosines"), {
+  name: "occurrence × occurrence", rows: names, columns: occurrences.map((_, i) => `${i + 1} `),
+  values: facts.cosines[L], least: lowest(L), square: true, tall: 48,
+});
+
+query("#lead").textContent =
+  `“${word}” in ${occurrences.length} places: a model that reads the whole text gives each its own vector.`;
+const rows = occurrences.map(({ text, start, end, sense }, i) => {
+  const dot = element("span", { className: "dot", ariaHidden: "true" });
+  dot.style.setProperty("--own", colourOf(sense));
+  const said = element("bdi", {}, text.slice(0, start), element("mark", {}, text.slice(start, end)), text.slice(end));
+  const kind = sense === "" ? [] : [element("span", { className: "sense" }, sense)];
+  return element("li", {}, dot, element("span", { className: "number" }, String(i + 1)), said, ...kind);
+});
+query(".occurrences").append(...rows);
+
+function point(index) {
+  rows.forEach((row, i) => row.classList.toggle("chosen", i === index));
+  points.forEach(({ circle }, i) => circle.classList.toggle("chosen", i === index));
+  query("#pointed").textContent = index === null ? "\u00a0" : `${index + 1}: ${occurrences[index].text}`;
+}
+
+function show(layer) {
+  query("#layer-name").textContent = layer === 0 ? "0, the embeddings" : layer === L ? `${layer}, the last` : layer;
+  place(facts.maps[layer]);
+  table.show(facts.cosines[layer], lowest(layer));
+  const [x, y] = facts.shares[layer].map((share) => Math.round(100 * share));
+  query("#shares").textContent =
+    `The two directions in which the vectors differ most: ${x} % and ${y} % of the variance.`;
+  const gap = facts.gaps?.[layer];
+  query("#gap").textContent = gap
+    ? `Mean cosine ${gap.same.toFixed(2)} within a sense, ${gap.different.toFixed(2)} between senses.` : "";
+}
+
+slider.max = L;
+slider.value = L;
+slider.addEventListener("input", () => show(Number(slider.value)));
+query(".controls").addEventListener("submit", (event) => event.preventDefault());
+show(L);

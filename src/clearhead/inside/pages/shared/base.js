@@ -1,0 +1,63 @@
+// What every page uses: its facts, elements, tokens as people read them, canvases in the colours of the theme.
+
+const facts = JSON.parse(document.getElementById("facts").textContent);
+const query = (selector) => document.querySelector(selector);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// give a canvas this size on the page, sharp on every screen, and return its context, cleared
+function prepare(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+// a colour as [red, green, blue], for pictures that are painted by pixel
+function channelsOf(colour) {
+  const context = new OffscreenCanvas(1, 1).getContext("2d");
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  return context.getImageData(0, 0, 1, 1).data;
+}
+
+const fontOf = (size) => `${size}px ${getComputedStyle(document.body).fontFamily}`;
+
+// an element with these properties and children; a string among the children is text
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+const plainToken = (token) => {
+  const { mark, text } = label(token);
+  return mark + text;
+};
+
+// Tokens as people read them: the marks of tokenizers stay visible but quiet, blanks get a sign.
+const SPECIAL = /^(\[[A-Za-z]\w*\]|<[^<>\s]+>)$/;
+const MEANING = {
+  "[CLS]": "start of the input", "[SEP]": "end of a text", "[MASK]": "hidden word", "[UNK]": "unknown word",
+  "[PAD]": "padding", "<s>": "start of the input", "</s>": "end of a text", "<mask>": "hidden word",
+  "<unk>": "unknown word", "<pad>": "padding",
+};
+
+function label(token) {
+  if (SPECIAL.test(token)) return { mark: "", text: token, special: true };
+  const [, mark, rest] = token.match(/^(##|[Ġ▁]|)(.*)$/s);
+  const text = rest.replace(/\n/g, "⏎").replace(/\s/g, "␣");
+  return { mark: mark === "##" || !mark ? mark : "␣", text: text || (mark ? "" : "␣"), special: false };
+}
+
+// a token as an element: its text stays text, whatever it is
+function wordOf(token) {
+  const { mark, text, special } = label(token);
+  const quiet = mark ? [element("span", { className: "mark" }, mark)] : [];
+  const className = special ? "word special" : "word";
+  return element("bdi", { className, title: MEANING[token] ?? "" }, ...quiet, text);
+}

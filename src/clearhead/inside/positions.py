@@ -1,0 +1,85 @@
+"""Where a token stands, as pictures: both sinusoidal layouts, rotary positions, and the table a model has learnt."""
+
+# T positions · D width
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.inside.inputs import first_position
+from clearhead.inside.numbers import cosines, rounded
+from clearhead.inside.page import page
+from clearhead.inside.trace import Traceable
+from clearhead.inside.view import View
+from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
+
+SCRIPTS = ("shared/heatmap.js", "main.js")
+LIMIT = 256  # positions; a table of similarities grows with their square
+
+
+def position_tables(model: Traceable | None = None, *, length: int = 64, width: int = 64) -> View:
+    """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too."""
+    require(1 < length <= LIMIT, f"length={length} positions cannot be shown; choose 2 to {LIMIT}", BadInput)
+    require(width > 0 and width % 2 == 0, f"width={width} cannot be shown; choose an even number of features", BadInput)
+    own = [] if model is None else [_own(model.encoder, length, width)]
+    tables = [
+        *own,
+        _table(
+            "sinusoidal, interleaved",
+            "Vaswani et al. 2017: sine and cosine of each frequency side by side.",
+            sinusoidal_interleaved(length, width),
+        ),
+        _table(
+            "sinusoidal, split",
+            "All sines, then all cosines; frequencies from 1 down to 1/10000.",
+            sinusoidal_split(length, width),
+        ),
+        _rotary("rotary", Rotary(width, 10000.0, length), length),
+    ]
+    data = {"length": length, "tables": tables}
+    return View("positions", page("positions", "Positions", SCRIPTS, data), data)
+
+
+def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> dict[str, Any]:
+    """The first `width` features; the similarity is the cosine of whole vectors."""
+    return {
+        "name": name,
+        "about": about,
+        "vectors": rounded(vectors[:, :width], 3),
+        "similarity": rounded(cosines(vectors), 3),
+    }
+
+
+def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
+    """Cosines of the angles by which each pair of features is turned."""
+    half = rotary.cos.shape[-1] // 2
+    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, :half].cpu()
+    # a vector of ones turned to i, times the same turned to j, is the mean of cos((i - j) · frequency)
+    similarity = (cos @ cos.mT + sin @ sin.mT) / half
+    return {
+        "name": name,
+        "about": "Su et al. 2021: nothing is added; queries and keys are turned by these angles (their cosines are "
+        "shown). The similarity of two positions depends on their distance alone.",
+        "vectors": rounded(cos, 3),
+        "similarity": rounded(similarity, 3),
+    }
+
+
+def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
+    embeddings = encoder.embeddings
+    inner = embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
+    shown = min(length, encoder.max_length)
+    if hasattr(inner, "position"):
+        where = torch.arange(shown, device=inner.token.weight.device) + first_position(inner)
+        with torch.no_grad():
+            vectors = inner.position(where).float().cpu()
+        about = f"The table of this model: {vectors.shape[1]} features, of which the first {width} are shown."
+        kind = "learned" if isinstance(inner.position, nn.Embedding) else "fixed"
+        return _table(f"{kind}, of this model", about, vectors, width)
+    rotary = getattr(encoder.blocks[0].attention, "rotary", None)
+    if rotary is None:
+        raise WrongTask("this model has no vectors of positions to show; leave the model out")
+    return _rotary("rotary, of this model", rotary, shown)

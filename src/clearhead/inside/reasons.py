@@ -1,0 +1,63 @@
+"""Why this answer: five attributions side by side, and a curve that says which of them is faithful here."""
+
+from typing import Any
+
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.inside.attribution.faithful import Curve, deletion, random_deletion
+from clearhead.inside.attribution.methods import METHODS
+from clearhead.inside.attribution.target import Target
+from clearhead.inside.attribution.targets import Use, class_target, span_target, token_target
+from clearhead.inside.numbers import rounded
+from clearhead.inside.page import page
+from clearhead.inside.view import View
+from clearhead.pipelines.model import Model
+
+SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
+_HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": "fill"}
+
+
+def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = None, target: str | None = None) -> View:
+    """Show which tokens an answer came from: a class, the answer to a question (the pair is its context), or a mask.
+
+    Without `use`, the first of these that the model can do; `target` is a label, a token or words of the context
+    to be explained in the place of the model's own choice.
+    """
+    explained = target_of(model, text, pair, use=use, target=target)
+    require(bool(explained.hidable), "the text is nothing but special tokens; give some words", BadInput)
+    scores = {name: method(explained) for name, method in METHODS.items()}
+    curves = {name: deletion(explained, values) for name, values in scores.items()}
+    chance = random_deletion(explained)
+    best = min(curves, key=lambda name: curves[name].area)
+    beats_chance = curves[best].area < chance.area
+    data = {
+        "use": explained.use,
+        "answer": explained.answer,
+        "probability": round(chance.probabilities[0], 4),
+        "tokens": explained.tokens,
+        "hidable": explained.hidable,
+        "methods": {name: {"scores": rounded(scores[name]), **_drawn(curves[name])} for name in METHODS},
+        "random": _drawn(chance),
+        "faithful": best if beats_chance else None,
+        "note": "Attention alone is no explanation: it says where the model looks, not what the answer depends on.",
+    }
+    return View("why", page("reasons", "Why this answer", SCRIPTS, data), data)
+
+
+def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, target: str | None) -> Target:
+    """The answer that is to be explained."""
+    able = [name for head, name in _HEADS.items() if head in model.network.heads]
+    require(bool(able), "this model has no answer to explain: it cannot classify, answer or fill", WrongTask)
+    chosen = use or able[0]
+    if chosen == "classify":
+        return class_target(model, text, pair, target)
+    if chosen == "answer":
+        require(pair is not None, "an answer needs a context; give it as the second text", BadInput)
+        return span_target(model, text, pair or "", target)
+    require(chosen == "fill", f"use={chosen!r} is not known; choose {', '.join(_HEADS.values())}", BadInput)
+    require(pair is None, "a text with a mask is explained by itself; leave out the second text", BadInput)
+    return token_target(model, text, target)
+
+
+def _drawn(curve: Curve) -> dict[str, Any]:
+    shares = [round(share, 4) for share in curve.shares]
+    return {"shares": shares, "curve": [round(value, 4) for value in curve.probabilities], "area": round(curve.area, 4)}

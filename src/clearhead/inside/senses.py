@@ -1,0 +1,150 @@
+"""One word in several texts: how near its occurrences are, layer by layer, as a table of cosines and as a map."""
+
+# n occurrences · L layers · D width
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.inside.depth import layer_states
+from clearhead.inside.numbers import cosines, flat_map, rounded
+from clearhead.inside.page import page
+from clearhead.inside.view import View
+from clearhead.pipelines.model import Model
+from clearhead.pipelines.senses import find_word
+from clearhead.text import Encoding
+
+SCRIPTS = ("shared/heatmap.js", "shared/svg.js", "map.js", "main.js")
+LIMIT = 100  # occurrences; a table of their squares is kept for every layer
+
+# the lectures' words, each with senses and texts
+EXAMPLES: dict[str, dict[str, tuple[str, ...]]] = {
+    "bank": {
+        "money": (
+            "She went to the bank to get some money.",
+            "The bank raised its interest rates again.",
+            "He works as a clerk at a bank in the city.",
+        ),
+        "river": (
+            "He sat on the bank of the river and watched the water.",
+            "The boat was tied to the muddy bank of the stream.",
+        ),
+        "blood": (
+            "The hospital keeps rare types in its blood bank.",
+            "Donors are asked to visit the blood bank today.",
+        ),
+    },
+    "apple": {
+        "fruit": (
+            "She ate a red apple after lunch.",
+            "The apple fell from the tree in the garden.",
+            "This pie is made of one large apple and some sugar.",
+        ),
+        "company": (
+            "The shares of apple rose after the new phone was announced.",
+            "He writes software for apple in California.",
+            "The new laptop by apple is faster than the old one.",
+        ),
+    },
+    "train": {
+        "vehicle": (
+            "He took a train.",
+            "The train to London leaves at nine.",
+            "We missed the last train home.",
+        ),
+        "practise": (
+            "He likes to train in the mornings.",
+            "They train hard for the marathon.",
+            "Athletes train every day.",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A word at text[start:end], with its sense; "" where nobody has named it."""
+
+    text: str
+    start: int
+    end: int
+    sense: str
+
+
+def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> View:
+    """Show the occurrences of a word in texts, or in texts by sense: {"money": […], "river": […]}.
+
+    Without texts, those of the lectures are taken: bank, apple, train.
+    """
+    found = occurrences(word, _by_sense(word, texts))
+    vectors = occurrence_vectors(model, found)  # (L + 1, n, D)
+    maps = [flat_map(layer) for layer in vectors]
+    near = cosines(vectors)
+    data = {
+        "word": word,
+        "occurrences": [{"text": o.text, "start": o.start, "end": o.end, "sense": o.sense} for o in found],
+        "cosines": rounded(near, 3),
+        "maps": [rounded(places, 3) for places, _ in maps],
+        "shares": [rounded(shares, 3) for _, shares in maps],
+        "gaps": _gaps(near, found),
+    }
+    return View("senses", page("senses", f"Senses of {word}", SCRIPTS, data), data)
+
+
+def occurrences(word: str, texts: Mapping[str, Sequence[str]]) -> list[Occurrence]:
+    """Where the word stands in the texts, as a whole word, in upper or lower case."""
+    require(bool(word.strip()), "the word is empty; name one", BadInput)
+    found = [
+        Occurrence(text, start, end, sense)
+        for sense, group in texts.items()
+        for text in group
+        for start, end in find_word([word.strip()], text)
+    ]
+    require(
+        2 <= len(found) <= LIMIT,
+        f"the word {word!r} occurs {len(found)} times in the texts; 2 to {LIMIT} occurrences can be compared",
+        BadInput,
+    )
+    return found
+
+
+def occurrence_vectors(model: Model, found: Sequence[Occurrence]) -> Tensor:
+    """One vector for each layer and occurrence, the mean over the word's pieces: (L + 1, n, D)."""
+    encodings = model.tokenizer.encode_batch([one.text for one in found])
+    pieces = [_pieces(encoding, one) for encoding, one in zip(encodings, found, strict=True)]
+    states = layer_states(model, encodings)
+    return torch.stack([x[:, own.start : own.stop].mean(1) for x, own in zip(states, pieces, strict=True)], 1)
+
+
+def _pieces(encoding: Encoding, one: Occurrence) -> range:
+    pieces = encoding.pieces_of_span(one.start, one.end)
+    require(len(pieces) > 0, f"the tokenizer writes no piece for {one.text[one.start : one.end]!r}", BadInput)
+    return pieces
+
+
+def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Mapping[str, Sequence[str]]:
+    if texts is None:
+        require(
+            word in EXAMPLES,
+            f"there are no example texts for {word!r}; give some, or choose {', '.join(EXAMPLES)}",
+            BadInput,
+        )
+        texts = EXAMPLES[word]
+    require(not isinstance(texts, str), "texts must be a list of texts, not one text", BadInput)
+    return texts if isinstance(texts, Mapping) else {"": texts}
+
+
+def _gaps(near: Tensor, found: Sequence[Occurrence]) -> list[dict[str, Any]] | None:
+    """By layer, the mean cosine within senses and between them; None where no senses are named."""
+    senses = [one.sense for one in found]
+    same = torch.tensor([[a == b for b in senses] for a in senses])
+    others = ~torch.eye(len(found), dtype=torch.bool)
+    if "" in senses or same.all() or not (same & others).any():
+        return None
+    within, between = near[:, same & others].mean(-1), near[:, ~same].mean(-1)
+    pairs = zip(rounded(within, 3), rounded(between, 3), strict=True)
+    return [{"same": a, "different": b} for a, b in pairs]

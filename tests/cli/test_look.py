@@ -1,0 +1,63 @@
+"""Every picture is one command: it writes a page, says so, or gives its data as JSON."""
+
+import json
+
+import pytest
+
+TEXT = "the animal was tired"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["by-hand"], "heads"),
+        (["positions", "--length", "8"], "tables"),
+        (["positions", "-m", "{folder}"], "tables"),
+        (["input", "Be alert!", "BERT will hurt!", "-m", "{folder}"], "vectors"),
+        (["layers", TEXT, "-m", "{folder}"], "said"),
+        (["senses", "bank", "-m", "{folder}"], "cosines"),
+        (["senses", "river", "the river", "a river", "-m", "{folder}"], "cosines"),
+        (["why", "the [MASK] was tired", "-m", "{folder}"], "methods"),
+        (["step", "the animal", "--token", "1", "--layer", "2", "--head", "3", "-m", "{folder}"], "weights"),
+    ],
+)
+def test_each_picture_is_one_command(run, folder, tmp_path, arguments, key):
+    given = [argument.format(folder=folder) for argument in arguments]
+    page = tmp_path / "page.html"
+    code, out, _ = run("look", *given, "--out", page)
+    assert code == 0
+    assert out.startswith(f"wrote {page}")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    data = json.loads(run("look", *given, "--out", page, "--json")[1])
+    assert data["file"] == str(page)
+    assert key in data
+
+
+def test_a_page_is_named_after_its_picture(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("look", "by-hand")[1] == "wrote by-hand.html; open it in a browser\n"
+    assert (tmp_path / "by-hand.html").is_file()
+
+
+def test_texts_come_from_a_file(run, folder, tmp_path):
+    lines = tmp_path / "texts.txt"
+    lines.write_text("the bank\na bank\n", encoding="utf-8")
+    out = run("look", "senses", "bank", "--in", lines, "-m", folder, "--out", tmp_path / "s.html", "--json")[1]
+    assert [one["text"] for one in json.loads(out)["occurrences"]] == ["the bank", "a bank"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["step", TEXT, "--token", "street", "-m", "{folder}"], "the token 'street' is not there"),
+        (["step", TEXT, "--token", "99", "-m", "{folder}"], "token 99 does not exist"),
+        (["senses", "spring", "-m", "{folder}"], "no example texts for 'spring'"),
+        (["why", TEXT, "--use", "classify", "-m", "{folder}"], "cannot classify or compare"),
+        (["positions", "--length", "1"], "length=1 positions"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
+    code, out, err = run("look", *[argument.format(folder=folder) for argument in arguments])
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err

@@ -1,0 +1,100 @@
+"""What holds for every view: one whole file that loads nothing, in which text stays text, the same bytes each time."""
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+
+from clearhead.inside import by_hand, position_tables, senses_of, summed_input, through_layers, why
+from clearhead.inside.byhand import THINKING_MACHINES, Example
+from clearhead.inside.trace import trace, trace_ids
+from inside.models import small
+from inside.pages import NASTY, Page
+
+HOSTILE = "the bank </script><script>alert(1)</script> <!-- <img src=x onerror=alert(1)> bank"
+
+
+def nasty_example():
+    parts = (getattr(THINKING_MACHINES, name) for name in ("x", "query", "key", "value", "output", "key_width"))
+    return Example(tuple(NASTY[:2]), *parts)
+
+
+VIEWS = {
+    "by hand": lambda _: by_hand(),
+    "input": lambda text: summed_input(small(), text, "and more"),
+    "positions": lambda _: position_tables(small(), length=12, width=8),
+    "layers": lambda text: through_layers(small(), text),
+    "senses": lambda text: senses_of(small(), "bank", {"a": [text], text: ["the bank"]}),
+    "why": lambda text: why(small(head="classes", outputs=2, labels=("no", "yes")), text),
+    "step": lambda text: trace(small(), text).step(1, 0, 0),
+    "attention": lambda text: trace(small(), text).heads(),
+}
+PLAIN = "the bank of the river, the bank"
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_page_is_whole_and_asks_for_nothing(name):
+    view = VIEWS[name](PLAIN)
+    page = Page(view.html)
+    for tag, attributes in page.elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert not {"src", "href", "style", "onload", "onclick"} & set(attributes)
+    assert page.policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert not re.search(
+        r"https?://|@import|url\(|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|import\(",
+        view.html,
+    )
+    assert [tag for tag, _ in page.elements].count("h1") == 1
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_page_shows_the_data_that_programs_get(name):
+    view = VIEWS[name](PLAIN)
+    assert json.loads(json.dumps(view.data)) == view.data
+    assert dict(view.data).items() <= Page(view.html).facts.items()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_same_numbers_give_the_same_bytes(name):
+    assert VIEWS[name](PLAIN).html == VIEWS[name](PLAIN).html
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_hostile_text_is_text(name):
+    plain, page = Page(VIEWS[name](PLAIN).html), Page(VIEWS[name](HOSTILE).html)
+    assert [(tag, a) for tag, a in page.elements if tag != "meta"] == [
+        (tag, a) for tag, a in plain.elements if tag != "meta"
+    ]
+    assert page.scripts["code"] == plain.scripts["code"]
+    assert "alert(1)" not in page.scripts["code"] + page.style
+
+
+def test_hostile_words_and_tokens_are_text():
+    pages = [by_hand(nasty_example()), trace_ids(small().encoder, [5] * len(NASTY), tokens=NASTY).step(0, 1, 1)]
+    for view, name in zip(pages, ("words", "tokens"), strict=True):
+        page = Page(view.html)
+        assert page.facts[name] == view.data[name]
+        assert [tag for tag, _ in page.elements].count("script") == 2
+
+
+def test_scripts_and_styles_are_short_files_and_all_are_used():
+    home = files("clearhead.inside") / "pages"
+    used = "".join(view(PLAIN).html for view in VIEWS.values())
+    for folder in home.iterdir():
+        for path in folder.iterdir():
+            text = path.read_text(encoding="utf-8")
+            assert "</script" not in text or path.name == "page.html", path
+            assert len(text.splitlines()) <= 300, path
+            assert text in used or path.name == "page.html", path
+
+
+def test_every_page_can_be_used_by_keyboard_and_on_a_phone():
+    for view in VIEWS.values():
+        page = Page(view(PLAIN).html)
+        assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in page.elements
+        assert "prefers-color-scheme: dark" in page.style
+        assert ":focus-visible" in page.style
+        assert not any(a.get("tabindex", "0") != "0" for _, a in page.elements)
