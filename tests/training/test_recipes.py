@@ -2,10 +2,12 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from typer.testing import CliRunner
 
 import clearhead as ch
@@ -14,9 +16,11 @@ from clearhead.data.corpus import Corpus
 from clearhead.errors import BadConfig, BadInput
 from clearhead.models.bert import BertConfig
 from clearhead.models.electra import ElectraConfig
+from clearhead.models.modernbert import ModernBertConfig
 from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
-from clearhead.training.recipes.pretrain import Masking, Pretrain, generator_config, preset, pretrain
+from clearhead.training.recipes.networks import build, generator_config
+from clearhead.training.recipes.pretrain import Masking, Pretrain, preset, pretrain
 from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
@@ -84,6 +88,38 @@ def test_every_objective_runs_and_saves(corpus, tokenizer, tmp_path, objective):
     assert (result.exit, result.step) == ("finished", 4)
     heads = {"masked+next": "next_sentence", "masked+order": "sentence_order", "replaced": "replaced"}
     assert heads[objective] in ch.load(tmp_path / "run").network.heads
+
+
+def test_replaced_tokens_with_masks_and_pairs_go_on_from_a_folder(corpus, tokenizer, tmp_path):
+    config = ModernBertConfig(**SIZES, max_position_embeddings=64, global_attn_every_n_layers=1)
+    recipe = Pretrain(
+        model=config, objective="replaced+masked+next", masking=Masking(), length=48, tokens=512, train=steps(60)
+    )
+    first, _ = pretrain(Corpus(corpus), tokenizer, tmp_path / "first", recipe)
+    rows = [json.loads(line) for line in (tmp_path / "first" / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert {"generator", "replaced", "masked_lm", "next_sentence"} <= rows[-1].keys()
+    assert rows[-1]["masked_lm"] < rows[0]["masked_lm"] - 1
+    assert rows[-1]["generator"] < rows[0]["generator"] - 1
+    found = ch.load(tmp_path / "first")
+    assert set(found.network.heads) == {"masked_lm", "replaced", "next_sentence"}
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "first")
+    ids = torch.tensor([tokenizer.encode("the stone is [MASK] .").ids])
+    with torch.no_grad():
+        torch.testing.assert_close(found.network("masked_lm", ids), theirs(ids).logits, atol=1e-5, rtol=1e-5)
+
+    one_more = replace(recipe, train=steps(1))
+    task, model, generator = build(one_more.objective, found.config, tokenizer, seed=0, start=tmp_path / "first")
+    for ours, trained in zip(model.network.parameters(), first.network.parameters(), strict=True):
+        assert torch.equal(ours, trained)
+    assert generator is not None
+    assert "generator" in task.weights
+    again, _ = pretrain(Corpus(corpus), tokenizer, tmp_path / "second", one_more, start=tmp_path / "first")
+    gone_on = json.loads((tmp_path / "second" / "run" / "metrics.jsonl").read_text().splitlines()[0])
+    assert gone_on["masked_lm"] < rows[0]["masked_lm"] - 1
+    assert again.parameters == first.parameters
+    other = ch.train_tokenizer(texts=["other words"], vocabulary=60)
+    with pytest.raises(BadConfig, match="has another tokenizer"):
+        pretrain(Corpus(corpus), other, tmp_path / "third", one_more, start=tmp_path / "first")
 
 
 def test_a_generator_is_a_quarter_as_wide():

@@ -11,7 +11,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, WrongTask
 from clearhead.models import albert, bert, electra
 from clearhead.nn.embeddings import initialise
-from clearhead.nn.heads import SentenceVector
+from clearhead.nn.heads import ReplacedTokenHead, SentenceVector
 from clearhead.nn.network import Network
 from clearhead.training.task import Task
 from clearhead.training.tasks import (
@@ -26,6 +26,7 @@ from clearhead.training.tasks import (
     MultiLabel,
     Regress,
     RelationDistillation,
+    ReplacedAndMasked,
     ReplacedTokens,
     TagTokens,
 )
@@ -295,7 +296,26 @@ def test_what_cannot_be_trained_is_refused_at_once():
         MaskedLMWithPairs(filler, "sentence_order")
     with pytest.raises(WrongTask, match="the discriminator has no head 'replaced' to train; it has masked_lm"):
         ReplacedTokens(small_electra("masked_lm", width=16), small_electra("masked_lm", width=16))
+
     with pytest.raises(BadConfig, match="hidden_size is 16 in the student and 24 in the teacher; this distillation"):
         Distillation(filler, small_bert(width=24, masked_lm=V))
     with pytest.raises(BadConfig, match="there is no layer 2 among 2; choose from 0 to 1"):
         RelationDistillation(bare, filler, relation_heads=2, student_layer=2)
+
+
+def test_one_mask_in_five_is_left_for_the_discriminator() -> None:
+    discriminator = small_bert(masked_lm=V)
+    discriminator.heads["replaced"] = ReplacedTokenHead(16, act="gelu")
+    task = ReplacedAndMasked(small_bert(layers=1, masked_lm=V), discriminator, MASK)
+    seen = []
+    discriminator.encoder.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    batch = masked(ROWS)
+    losses = task.losses(batch)
+    where = batch.targets["where"]
+    assert (seen[0][where[::5]] == MASK).all()
+    assert int(losses["masked_lm"].count) == task.counts(batch)["masked_lm"] == -(-len(where) // 5)
+    untouched = torch.ones(batch.tokens, dtype=torch.bool)
+    untouched[where] = False
+    assert torch.equal(seen[0][untouched], batch.ids[untouched])
+    sum(loss.mean for loss in losses.values()).backward()
+    assert all(p.grad is not None for p in task.network.parameters() if p.requires_grad)

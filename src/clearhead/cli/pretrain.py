@@ -30,10 +30,18 @@ def pretrain(
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
     minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
     steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
-    family: Annotated[str, typer.Option(help="bert, roberta, distilbert, albert, electra or modernbert.")] = "bert",
-    preset: Annotated[str, typer.Option(help="Size: for bert tiny, mini, small, medium, base or large.")] = "small",
+    family: Annotated[
+        str, typer.Option(help="bert, roberta, distilbert, albert, electra or modernbert.")
+    ] = "modernbert",
+    preset: Annotated[
+        str, typer.Option(help="Size: tiny, mini, small, base or large; for bert also medium.")
+    ] = "small",
     objective: Annotated[
-        str | None, typer.Option(help="masked (the default), masked+next, masked+order or replaced.")
+        str | None,
+        typer.Option(help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next)."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A folder to begin with, to go on or to adapt it to your text.")
     ] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="A folder with a tokenizer. Default: one is trained on the corpus.")
@@ -46,13 +54,14 @@ def pretrain(
     tensorboard: TensorboardOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Train a model from scratch on your own text; run it again to go on after a stop.
+    """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
 
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
     from dataclasses import replace
 
     from clearhead.data.corpus import Corpus
+    from clearhead.hub.config import read_config
     from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
     from clearhead.training.recipes import pretrain as recipes
@@ -60,23 +69,25 @@ def pretrain(
 
     check_shard(shard)
     texts = Corpus(corpus)
-    plan = replace(recipes.Pretrain(), model=recipes.preset(family, preset))
+    shape = recipes.preset(family, preset) if model is None else read_config(model).config
+    plan = replace(recipes.Pretrain(), model=shape)
     plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
-    if tokenizer is not None:
-        words = Tokenizer.from_folder(tokenizer)
+    if (words_in := tokenizer or model) is not None:
+        words = Tokenizer.from_folder(words_in)
     else:
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
             words = learn_vocabulary_once(texts, out, size=vocabulary, progress=up_to(advance))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        model, result = recipes.pretrain(
+        trained, result = recipes.pretrain(
             texts,
             words,
             out,
             plan,
             device=pick_device(device),
             shard=shard,
+            start=model,
             progress=up_to(advance),
             tensorboard=tensorboard,
             command=command_line(),
         )
-    print_result(model, result, out, json=json)
+    print_result(trained, result, out, json=json)

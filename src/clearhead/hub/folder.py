@@ -17,6 +17,7 @@ from clearhead.hub.names.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.models import EVERY
+from clearhead.models.xlnet import GuessHead
 from clearhead.nn.heads import MaskedLMHead, NextTokenHead, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
@@ -41,7 +42,7 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     """Read a checkpoint folder; nothing in it can choose code to run."""
     description = read_config(folder)
     names = names_of(description.family, description.config)
-    tensors = _their_spelling(read_weights(folder), names)
+    tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
     _drop_redundant(tensors, names, folder)
     outputs = _heads_in(tensors, names, description)
     network = build_network(description, outputs, device="meta")
@@ -50,7 +51,7 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     _check_leftover(tensors, names, folder)
     network.load_state_dict(state, strict=False, assign=True)
     for head in network.heads.values():
-        if isinstance(head, MaskedLMHead) or (
+        if isinstance(head, MaskedLMHead | GuessHead) or (
             isinstance(head, NextTokenHead) and head.tied
         ):  # assigning made two parameters of the one they share
             head.weight = network.encoder.embeddings.token.weight
@@ -78,7 +79,7 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
     labels = _labels_for(part, description.labels)
     description = replace(description, architecture=_architecture_for(kept, names), labels=labels)
-    tensors = to_theirs(names, dict(part.named_parameters()))
+    tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
     if not names.architectures[description.architecture or ""]:
         tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
@@ -174,7 +175,9 @@ def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> N
 
 
 def _architecture_for(heads: Sequence[str], names: Names) -> str:
-    wanted = set(heads) - {"pooled"}
+    # heads that no architecture there has travel as companions
+    homeless = set(names.companions).difference(*names.architectures.values())
+    wanted = set(heads) - homeless
     for architecture, held in names.architectures.items():
         if set(held) == wanted:
             return architecture

@@ -15,7 +15,14 @@ from clearhead.errors import require
 from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, SequenceHead, TokenHead, Transform, TransformedPooler
+from clearhead.nn.heads import (
+    MaskedLMHead,
+    ReplacedTokenHead,
+    SequenceHead,
+    TokenHead,
+    Transform,
+    TransformedPooler,
+)
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import Rotary
@@ -119,6 +126,9 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
         "masked_lm": lambda _: MaskedLMHead(
             width, modernbert.embeddings.token, act="gelu", norm_eps=config.norm_eps, bias=False
         ),
+        # of our own making, to pre-train these blocks by other objectives than masks alone
+        "next_sentence": sequence,
+        "replaced": lambda _: ReplacedTokenHead(width, act="gelu"),
         "classes": sequence,
         "choice": sequence,
         "tags": token,
@@ -130,7 +140,23 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
     return built
 
 
+def _small(layers: int, width: int, inner: int) -> ModernBertConfig:
+    """Ours: texts of up to 512 tokens, which every layer sees as a whole."""
+    return ModernBertConfig(
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        intermediate_size=inner,
+        max_position_embeddings=512,
+        global_attn_every_n_layers=1,
+        global_rope_theta=10000.0,
+    )
+
+
 PRESETS = {
+    "tiny": _small(2, 128, 320),
+    "mini": _small(12, 256, 640),
+    "small": _small(12, 384, 960),
     "base": ModernBertConfig(),
     "large": ModernBertConfig(hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, intermediate_size=2624),
 }

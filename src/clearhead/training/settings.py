@@ -46,7 +46,7 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.999)
     layer_decay: float = 1.0  # each layer learns this much slower than the one above
     precision: Precision = "auto"  # bf16 on a GPU, else fp32
-    compile: bool = False
+    compile: bool | None = None  # None leaves it to the recipe
     checkpointing: bool = False  # forget what is inside a block and compute it again on the way back
     seed: int = 0
     metric: str | None = None

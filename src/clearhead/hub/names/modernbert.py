@@ -66,6 +66,13 @@ NAMES = Names(
     },
     heads={
         "masked_lm": {"dense": "head.dense", "norm": "head.norm", "": "decoder"},
+        # no architecture of transformers has these two: it leaves them aside
+        "next_sentence": {
+            "pooler.transform.dense": "next_sentence.dense",
+            "pooler.transform.norm": "next_sentence.norm",
+            "classifier": "next_sentence.classifier",
+        },
+        "replaced": {"dense": "replaced.dense", "classifier": "replaced.classifier"},
         "classes": {
             "pooler.transform.dense": "head.dense",
             "pooler.transform.norm": "head.norm",
@@ -87,7 +94,7 @@ NAMES = Names(
         "ModernBertForTokenClassification": ("tags",),
         "ModernBertForQuestionAnswering": ("span",),
     },
-    companions=("masked_lm",),
+    companions=("masked_lm", "next_sentence", "replaced"),
     redundant={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     fixed={
         "hidden_activation": "gelu",

@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import Masked, Masking, Vocabulary
 from clearhead.data.pairs import SentencePairs
@@ -16,20 +14,20 @@ from clearhead.data.source import Source
 from clearhead.errors import BadConfig, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.models import FAMILIES
-from clearhead.models.bert import PRESETS
-from clearhead.models.electra import ElectraConfig
+from clearhead.models.modernbert import PRESETS
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
 from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.recipes.finetune import without_attention_dropout
+from clearhead.training.recipes.networks import GENERATOR, build
 from clearhead.training.recipes.shared import tokenise_once
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
-from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedTokens
 
-Objective = Literal["masked", "masked+next", "masked+order", "replaced"]
+Objective = Literal["masked", "masked+next", "masked+order", "replaced", "replaced+masked", "replaced+masked+next"]
 RUN, CORPUS = "run", "corpus"
 HELD_OUT = "text of the corpus that was held out"
 _HELD_OUT_BATCHES = 8
@@ -39,8 +37,8 @@ _HELD_OUT_BATCHES = 8
 class Pretrain:
     """What can be set of a pre-training run.
 
-    The defaults leave the plateau near a loss of 7, where only the frequency of words has been learnt: many short
-    sequences, a high learning rate reached slowly, and no dropout, since no text is seen often.
+    The defaults leave the plateau near a loss of 7, where only the frequency of words has been learnt: modern blocks,
+    whose positions need not be learnt, Muon, many short sequences, and no dropout, since no text is seen often.
     """
 
     model: Any = field(default_factory=lambda: without_dropout(PRESETS["small"]))
@@ -52,9 +50,10 @@ class Pretrain:
         default_factory=lambda: Settings(
             minutes=60.0,
             accumulate=2,
-            learning_rate=5e-4,
+            learning_rate=3e-3,
             warmup=0.1,
             schedule="trapezoidal",
+            optimiser="muon",
             betas=(0.9, 0.98),
             every=Every(save=1000, evaluate=1000),
         )
@@ -69,22 +68,31 @@ def pretrain(
     *,
     device: str = "cpu",
     shard: bool = False,
+    start: Path | None = None,
     progress: Callable[[int], None] | None = None,
     tensorboard: bool = False,
     command: str | None = None,
 ) -> tuple[Model, Result]:
     """Train a model from scratch and save it with its card in `out`; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised. For `shard` see `training.loop`. `command` is what
-    the card says the run was started with.
+    `start` is a checkpoint folder to begin with instead. `progress` is told how many bytes of the corpus are
+    tokenised. For `shard` see `training.loop`. `command` is what the card says the run was started with.
     """
     shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
     source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
-    task, model = build(recipe, tokenizer)
+    task, model, generator = build(recipe.objective, recipe.model, tokenizer, seed=recipe.train.seed, start=start)
+    without_attention_dropout(model)
+    require(
+        recipe.length <= model.encoder.max_length,
+        f"sequences of {recipe.length} tokens do not fit {model.encoder.max_length} positions",
+    )
+    compiled = recipe.train.compile
+    if compiled is None:  # a minute of compiling is little of a pre-training
+        compiled = device.startswith("cuda") and not shard
     result = train(
         task,
         source,
-        recipe.train,
+        replace(recipe.train, compile=compiled),
         out / RUN,
         device=device,
         shard=shard,
@@ -98,6 +106,8 @@ def pretrain(
             figures = last_figures(out / RUN, result)
             told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
             save_with_card(model, out, told)
+            if generator is not None:
+                generator.save(out / GENERATOR)
     return model, result
 
 
@@ -105,53 +115,12 @@ def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) 
     """Make the masked batches of a recipe."""
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
     plain: Source
-    if recipe.objective in ("masked", "replaced"):
+    if not recipe.objective.endswith(("+next", "+order")):
         plain = PackedText(shards, tokenizer, split=split, **sizes)
     else:
-        kind: Literal["next", "order"] = "next" if recipe.objective == "masked+next" else "order"
+        kind: Literal["next", "order"] = "next" if recipe.objective.endswith("+next") else "order"
         plain = SentencePairs(shards, tokenizer, kind=kind, split=split, **sizes)
     return Masked(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
-
-
-def build(recipe: Pretrain, tokenizer: Tokenizer) -> tuple[Task, Model]:
-    """Make the networks of a recipe with fresh weights, and the model that is saved in the end."""
-    torch.manual_seed(recipe.train.seed)
-    # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
-    config = replace(recipe.model, vocab_size=-(-tokenizer.vocabulary // 64) * 64, pad_token_id=tokenizer.pad_id)
-    require(
-        recipe.length <= config.max_position_embeddings,
-        f"sequences of {recipe.length} tokens do not fit {config.max_position_embeddings} positions",
-    )
-    heads = {
-        "masked": {"masked_lm": config.vocab_size},
-        "masked+next": {"masked_lm": config.vocab_size, "next_sentence": 2},
-        "masked+order": {"masked_lm": config.vocab_size, "sentence_order": 2},
-        "replaced": {"replaced": 1},
-    }[recipe.objective]
-    if recipe.objective == "replaced":
-        if not isinstance(config, ElectraConfig):
-            raise BadConfig("objective 'replaced' trains ELECTRA; choose a model of that family")
-        model = Model.create(config, tokenizer, heads=heads)
-        small = Model.create(generator_config(config), tokenizer, heads={"masked_lm": config.vocab_size})
-        return ReplacedTokens(small.network, model.network), model
-    model = Model.create(config, tokenizer, heads=heads)
-    if recipe.objective == "masked":
-        return MaskedLM(model.network), model
-    return MaskedLMWithPairs(
-        model.network, "next_sentence" if recipe.objective == "masked+next" else "sentence_order"
-    ), model
-
-
-def generator_config(config: ElectraConfig) -> ElectraConfig:
-    """ELECTRA's generator: as deep as the discriminator and a quarter as wide (Clark et al. 2020, table 6)."""
-    heads = max(1, config.num_attention_heads // 4)
-    width = max(config.hidden_size // 4 // heads, 1) * heads
-    return replace(
-        config,
-        hidden_size=width,
-        num_attention_heads=heads,
-        intermediate_size=max(config.intermediate_size // 4, 1),
-    )
 
 
 def held_out_figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
