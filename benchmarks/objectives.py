@@ -35,9 +35,11 @@ from clearhead.text import Tokenizer
 from clearhead.training.loop import train
 from clearhead.training.recipes.finetune import without_attention_dropout
 from clearhead.training.recipes.kinds import KINDS, Options, evaluate
+from clearhead.training.recipes.networks import build as networks
+from clearhead.training.recipes.networks import shallow
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedAndMasked, ReplacedTokens
+from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked, ReplacedTokens
 from finetune_systems import TASKS
 
 LAYERS, WIDTH, HEADS, LENGTH = 12, 256, 4, 128
@@ -48,8 +50,9 @@ TOKENS = 32_768  # of a step
 class Variant:
     """One row of the table."""
 
-    objective: Literal["masked", "masked+next", "masked+order", "replaced", "replaced+masked"]
+    objective: Literal["masked", "masked+next", "masked+order", "replaced", "replaced+masked", "replaced+masked+next"]
     rate: float = 0.15
+    pairs: bool = False  # whether texts are pairs of segments although nobody judges them
     modern: bool = True
     learning_rate: float = 3e-3
     optimiser: Literal["adamw", "muon"] = "muon"
@@ -61,11 +64,13 @@ VARIANTS = {
     "BERT, MLM 15 %": Variant("masked", modern=False, learning_rate=1e-3),
     "modern, MLM+NSP 15 %": Variant("masked+next"),
     "modern, MLM 15 %": Variant("masked"),
+    "modern, MLM 15 % on pairs": Variant("masked", pairs=True),
     "modern, MLM 30 %": Variant("masked", 0.30),
     "modern, MLM 40 %": Variant("masked", 0.40),
     "modern, MLM+SOP 15 %": Variant("masked+order"),
     "modern, replaced 15 %": Variant("replaced"),
     "modern, replaced+MLM 15 %": Variant("replaced+masked"),
+    "modern, replaced+MLM+NSP 15 %": Variant("replaced+masked+next"),
 }
 
 
@@ -93,26 +98,18 @@ def build(variant: Variant, tokenizer: Tokenizer) -> tuple[Any, Model]:
         config: Any = ModernBertConfig(**shape, intermediate_size=WIDTH * 8 // 3 // 64 * 64)
     else:
         config = BertConfig(**shape, **still, intermediate_size=4 * WIDTH)
-    # BERT's pooler, which classes are read through, is trained by judging pairs; modern blocks have none
-    judges = {"next_sentence": 2} if variant.objective == "masked+next" and not variant.modern else {}
-    model = Model.create(config, tokenizer, heads={"masked_lm": size, **judges})
-    if judges:
-        return MaskedLMWithPairs(model.network, "next_sentence"), model
-    if variant.objective == "masked":
-        return MaskedLM(model.network), model
+    if variant.objective not in ("masked+order", "replaced"):
+        task, model, _ = networks(variant.objective, config, tokenizer, seed=0)
+        return task, model
+    # two objectives that no published model has with these blocks
+    model = Model.create(config, tokenizer, heads={"masked_lm": size})
     heads = {"masked_lm": model.network.heads["masked_lm"]}
-    if variant.objective.startswith("masked"):
-        kind: Literal["next_sentence", "sentence_order"] = (
-            "next_sentence" if variant.objective == "masked+next" else "sentence_order"
-        )
+    if variant.objective == "masked+order":
         judge = SequenceHead(Pooler(WIDTH, act="tanh"), WIDTH, 2)
-        return MaskedLMWithPairs(Network(model.encoder, {**heads, kind: judge}), kind), model
-    # the generator is a quarter as deep, so that both can share one table of tokens
-    small = Model.create(replace(config, num_hidden_layers=LAYERS // 4), heads={"masked_lm": size})
+        return MaskedLMWithPairs(Network(model.encoder, {**heads, "sentence_order": judge}), "sentence_order"), model
+    small = Model.create(shallow(config), heads={"masked_lm": size})
     finder = Network(model.encoder, {**heads, "replaced": ReplacedTokenHead(WIDTH, act="gelu")})
-    if variant.objective == "replaced":
-        return ReplacedTokens(small.network, finder), model
-    return ReplacedAndMasked(small.network, finder, tokenizer.mask_id), model
+    return ReplacedTokens(small.network, finder), model
 
 
 def flops_per_token(variant: Variant, vocabulary: int) -> float:
@@ -122,7 +119,7 @@ def flops_per_token(variant: Variant, vocabulary: int) -> float:
     if variant.objective.startswith("masked"):
         return blocks + variant.rate * guess
     generator = blocks / 4 + variant.rate * guess
-    own = variant.rate / ReplacedAndMasked.EVERY * guess if variant.objective == "replaced+masked" else 0
+    own = 0 if variant.objective == "replaced" else variant.rate / ReplacedAndMasked.EVERY * guess
     return blocks + generator + own
 
 
@@ -133,8 +130,8 @@ def pretrain(name: str, options: argparse.Namespace) -> None:
     shards = tokenise(Corpus(options.corpus), tokenizer, options.out / "corpus")
     sizes: dict[str, Any] = {"tokens": TOKENS, "length": LENGTH, "seed": 0}
     plain: Any = PackedText(shards, tokenizer, **sizes)
-    if variant.objective in ("masked+next", "masked+order"):
-        kind: Literal["next", "order"] = "next" if variant.objective == "masked+next" else "order"
+    if variant.pairs or variant.objective.endswith(("+next", "+order")):
+        kind: Literal["next", "order"] = "order" if variant.objective.endswith("+order") else "next"
         plain = SentencePairs(shards, tokenizer, kind=kind, **sizes)
     source = Masked(plain, Vocabulary.of(tokenizer), Masking(rate=variant.rate, multiple=64))
     task, model = build(variant, tokenizer)
@@ -151,7 +148,7 @@ def pretrain(name: str, options: argparse.Namespace) -> None:
     )
     result = train(task, source, settings, folder / "run", device=options.device, report=Report(folder / "run"))
     model.network.eval()
-    model.to("cpu").save(folder)
+    model.to("cpu").save(folder, [name for name in model.network.heads if name != "replaced"])
     print(json.dumps({"variant": name, "steps": steps, "tokens": result.tokens, "seconds": result.elapsed}), flush=True)
 
 

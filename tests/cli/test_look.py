@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from studio.runs import write_run
+
 TEXT = "the animal was tired"
 
 
@@ -33,6 +35,13 @@ def test_each_picture_is_one_command(run, folder, tmp_path, arguments, key):
     assert key in data
 
 
+def test_runs_are_a_picture(run, tmp_path):
+    folder = write_run(tmp_path / "model")
+    code, out, _ = run("look", "runs", folder, folder, "--out", tmp_path / "runs.html", "--json")
+    assert code == 0
+    assert [one["name"] for one in json.loads(out)["runs"]] == ["model", "model"]
+
+
 def test_a_page_is_named_after_its_picture(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("look", "by-hand")[1] == "wrote by-hand.html; open it in a browser\n"
@@ -54,6 +63,7 @@ def test_texts_come_from_a_file(run, folder, tmp_path):
         (["senses", "spring", "-m", "{folder}"], "no example texts for 'spring'"),
         (["why", TEXT, "--use", "classify", "-m", "{folder}"], "cannot classify or compare"),
         (["positions", "--length", "1"], "length=1 positions"),
+        (["runs", "{folder}"], "there is no metrics.jsonl in"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.pretraining import PackedText
+from clearhead.data.pretraining import PackedText, _some_in_two
 from clearhead.data.shards import Shards
 from clearhead.data.tokenising import tokenise
 from clearhead.errors import BadInput
@@ -120,3 +120,11 @@ def test_what_cannot_be_packed(made: tuple[Shards, Tokenizer, list[str]]) -> Non
         PackedText(shards, tokenizer, split="held-out", held_out=0)
     with pytest.raises(BadInput, match="made with another tokenizer"):
         PackedText(shards, train_tokenizer(texts=["w1 w2"], vocabulary=40, min_frequency=1))
+
+
+def test_one_piece_in_ten_is_cut_in_two() -> None:
+    starts, lengths = _some_in_two(np.arange(0, 30_000, 30), np.full(1000, 30), seed=0)
+    assert 1060 < len(starts) < 1140
+    assert (lengths > 0).all()
+    assert np.array_equal(starts, np.cumsum(lengths) - lengths)  # nothing is lost, nothing comes twice
+    assert lengths.sum() == 30_000

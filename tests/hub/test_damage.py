@@ -293,7 +293,7 @@ class Full(OSError):
 def test_a_failed_save_leaves_the_old_folder(folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    def fail(tensors, path):
+    def fail(tensors, path, **_):
         path.write_bytes(b"half")
         raise Full("no space left on device")
 

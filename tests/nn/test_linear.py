@@ -1,3 +1,6 @@
+import copy
+import io
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -26,3 +29,30 @@ def test_a_wrapped_layer_is_called_as_it_is():
     x = torch.randn(3, 8)
     with torch.inference_mode():
         assert_close(linear(wrapped, x), wrapped(x))
+
+
+def test_weights_that_change_are_seen():
+    layer, x = nn.Linear(8, 5), torch.randn(3, 8)
+
+    def same() -> bool:
+        with torch.inference_mode():
+            return torch.allclose(linear(layer, x), F.linear(x, layer.weight, layer.bias), atol=1e-6)
+
+    assert same()
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    assert same()
+    layer.weight.data = torch.randn(5, 8)
+    assert same()
+    layer.weight = nn.Parameter(torch.randn(5, 8))
+    assert same()
+    layer.load_state_dict(nn.Linear(8, 5).state_dict())
+    assert same()
+
+
+def test_a_layer_that_has_been_used_can_be_copied_and_saved():
+    layer, x = nn.Linear(8, 5), torch.randn(3, 8)
+    with torch.inference_mode():
+        first = linear(layer, x)
+        assert_close(linear(copy.deepcopy(layer), x), first)
+    torch.save(layer.state_dict(), io.BytesIO())

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import tokenizers
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, NotFound
@@ -119,6 +119,7 @@ def test_ids_alone_are_the_same_ids(tokenizer: Tokenizer, inputs: list[str]) -> 
 
 @given(st.text())
 def test_byte_level_decodes_to_the_same_text(roberta: Tokenizer, text: str) -> None:
+    assume(not any(token in text for token in roberta.special.values()))  # these are read as what they are
     assert roberta.decode(roberta.encode(text).ids) == text
 
 

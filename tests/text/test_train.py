@@ -10,12 +10,13 @@ import pytest
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.text.template import Special
 from clearhead.text.unigrams import settled
 from clearhead.text.wordpieces import learn_wordpieces
 
 from .conftest import SENTENCES
 
-SIZES = {"wordpiece": 150, "bpe": 330, "unigram": 110, "word": 60}
+SIZES = {"wordpiece": 150, "bpe": 330, "unigram": 110, "word": 60, "gpt2": 330, "t5": 210, "xlnet": 112}
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -44,7 +45,26 @@ def test_special_tokens_have_the_ids_of_their_family() -> None:
         "bpe": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
         "unigram": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
         "word": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        "gpt2": ["<|endoftext|>", "!", '"', "#", "$"],
+        "t5": ["<pad>", "</s>", "<unk>", "<extra_id_0>", "<extra_id_1>"],
+        "xlnet": ["<unk>", "<s>", "</s>", "<cls>", "<sep>"],
     }
+
+
+def test_each_family_puts_its_own_tokens_round_a_text() -> None:
+    found = {}
+    for kind in ("gpt2", "t5", "xlnet"):
+        tokenizer = train_tokenizer(texts=SENTENCES * 2, kind=kind, vocabulary=SIZES[kind])
+        special = set(tokenizer.template.pair) | set(tokenizer.template.single)
+        names = {item.token for item in special if isinstance(item, Special)}
+        found[kind] = [
+            " ".join(token if token in names else "·" for token in encoding.tokens).replace("· · ", "· ")
+            for encoding in (tokenizer.encode("a"), tokenizer.encode("a", "a"))
+        ]
+        assert tokenizer.decode(tokenizer.encode("bert and bert").ids).strip() == "bert and bert"
+    assert found["gpt2"] == ["·", "· ·"]
+    assert found["t5"] == ["· </s>", "· </s> · </s>"]
+    assert found["xlnet"] == ["· <sep> <cls>", "· <sep> · <sep> <cls>"]
 
 
 def test_whole_words_are_the_most_frequent_and_others_are_unknown(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clearhead.data.examples import PairExample
 from clearhead.models.bert import Bert, BertConfig
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
 from clearhead.training.graphs import Shape, fill_offsets, graphed
+from clearhead.training.recipes.translate import NEW, Translate, prepare
 
 CONFIG = BertConfig(
     vocab_size=50,
@@ -50,6 +52,15 @@ def test_without_a_gpu_nothing_is_recorded() -> None:
     with graphed(network, wanted=True) as replays:
         assert not replays
     assert "forward" not in network.encoder.__dict__
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@pytest.mark.parametrize("model", ["seq2seq-lstm-additive", "transformer-tiny"])
+def test_networks_that_read_a_source_are_left_alone(model: str) -> None:
+    recipe = Translate(model=NEW[model], vocabulary=300)
+    network = prepare(model, [PairExample("ein Hund", "a dog")] * 4, recipe).network.cuda().train()
+    with graphed(network, wanted=True) as replays:
+        assert not replays
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

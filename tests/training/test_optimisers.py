@@ -3,6 +3,7 @@ import torch
 from torch.optim import AdamW, Muon
 
 from clearhead.errors import BadInput
+from clearhead.training.muon import BatchedMuon
 from clearhead.training.optimisers import make_optimisers, set_learning_rate
 from training.toy import network, settings
 
@@ -30,7 +31,7 @@ def test_every_parameter_once_and_no_decay_on_biases_and_norms():
 def test_muon_takes_the_hidden_matrices():
     net = network()
     found = groups_by_name(net, make_optimisers(net, settings(optimiser="muon")))
-    muon = {name for name, (kind, _) in found.items() if kind is Muon}
+    muon = {name for name, (kind, _) in found.items() if kind is BatchedMuon}
     assert muon == {name for name, weight in net.named_parameters() if ".blocks." in name and weight.ndim == 2}
     assert found["encoder.embeddings.token.weight"][0] is AdamW
 
@@ -70,3 +71,22 @@ def test_both_go_downhill():
                 each.step()
                 each.zero_grad()
         assert (weight - target).square().sum().item() < before
+
+
+def test_matrices_done_together_come_out_as_torch_has_them():
+    torch.manual_seed(0)
+    shapes = [(24, 8), (8, 24), (16, 16), (24, 8), (8, 24)]
+    one = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    other = [torch.nn.Parameter(weight.detach().clone()) for weight in one]
+    options = {"lr": 0.02, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}
+    ours, theirs = BatchedMuon(one, **options), Muon(other, **options)
+    for _ in range(4):
+        for a, b in zip(one, other, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        one[2].grad = other[2].grad = None  # a matrix that nobody used
+        ours.step()
+        theirs.step()
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-3, rtol=0)  # both work in bf16
+    assert ours.state_dict()["state"].keys() == theirs.state_dict()["state"].keys()

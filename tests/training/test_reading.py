@@ -64,5 +64,5 @@ def test_columns_that_a_task_does_not_have_are_refused(task, columns, message, t
 
 
 def test_unknown_tasks_are_refused():
-    with pytest.raises(BadInput, match=r"no task 'translate'; choose one of classify, .*, similar, search"):
+    with pytest.raises(BadInput, match=r"no task 'translate'; choose one of classify, .*, similar, instruct, search"):
         find_reader("translate")

@@ -222,7 +222,7 @@ def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
 
 def test_adapters_learn_too_and_leave_an_ordinary_folder(base, tmp_path):
     train, dev = (data_for("classify", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
-    recipe = Finetune(length=48, items=16, lora=8, train=steps(300))
+    recipe = Finetune(length=48, items=16, lora=8, train=replace(steps(300), learning_rate=1e-2))
     outcome = finetune("classify", base, train, tmp_path / "out", dev=dev, recipe=recipe)
     assert outcome.figures["accuracy"] > 90
     texts = ["the red stone is here .", "the blue bread is here ."]

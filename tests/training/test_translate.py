@@ -126,3 +126,24 @@ def test_the_command_line(files, tmp_path):
     wrong = CliRunner().invoke(app, ["finetune", "classify", "--data", *both, "-m", "x", "--out", str(tmp_path)])
     assert isinstance(wrong.exception, BadInput)
     assert "classify reads one file, not 2" in str(wrong.exception)
+
+
+def test_a_translator_is_measured_on_a_test_set(files, tmp_path):
+    config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=0.0)
+    translate("seq2seq-gru", pair(files, "train"), tmp_path, recipe=recipe(config, 2))
+    both = [str(file) for file in pair(files, "dev")]
+    command = ["evaluate", "translation", "--data", *both, "--model", str(tmp_path)]
+    found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert found["examples"] == 40
+    assert 0 <= found["bleu"] <= 100
+    assert found["bleu_signature"].startswith("nrefs:1|case:mixed")
+    shown = CliRunner().invoke(app, command).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["bleu", "chrf"]
+    one = CliRunner().invoke(app, ["evaluate", "classify", "--data", *both, "--model", str(tmp_path)])
+    assert "classify reads one file, not 2" in str(one.exception)
+
+
+def test_a_new_transformer_learns_as_its_paper_says():
+    assert recipe_for("transformer-base").train.schedule == "noam"
+    assert recipe_for("transformer-base").train.every.average == 5
+    assert recipe_for("seq2seq-lstm").train.every.average == 1

@@ -17,17 +17,21 @@ from clearhead.cli import (
     duplicates,
     embed,
     evaluate,
+    export,
     fill,
     finetune,
+    generate,
     info,
     look,
     pretrain,
     search,
     senses,
+    studio,
     summarise,
     tag,
     tokenize,
     tokenizer,
+    translate,
     vectors,
 )
 from clearhead.cli.translation import SeveralFiles
@@ -53,13 +57,17 @@ app.command()(search.search)
 app.command()(cluster.cluster)
 app.command()(duplicates.duplicates)
 app.command()(summarise.summarise)
+app.command()(translate.translate)
+app.command()(generate.generate)
 app.command()(senses.senses)
 app.command()(pretrain.pretrain)
 app.command(cls=SeveralFiles)(finetune.finetune)
 app.command()(distil.distil)
-app.command()(evaluate.evaluate)
+app.command(cls=SeveralFiles)(evaluate.evaluate)
 app.command()(info.info)
 app.command()(convert.convert)
+app.command()(export.export)
+app.command()(studio.studio)
 app.add_typer(look.app)
 app.add_typer(tokenizer.app)
 app.add_typer(vectors.app)

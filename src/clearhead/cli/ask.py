@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json, read_file, shown
+from clearhead.cli.inout import (
+    JsonOption,
+    ModelOption,
+    SkillOption,
+    check_texts,
+    print_json,
+    progress,
+    read_file,
+    shown,
+)
+from clearhead.cli.paint import Mark, around, for_people, say, scored
 
 
 def ask(
@@ -15,6 +25,7 @@ def ask(
         list[str] | None, typer.Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
     ] = None,
     model: ModelOption = None,
+    skill: SkillOption = None,
     top: Annotated[int, typer.Option(help="How many answers to show.")] = 1,
     threshold: Annotated[
         float, typer.Option(help="Say nothing when “no answer” is better by more than this; inf: always answer.")
@@ -31,7 +42,10 @@ def ask(
     sources = context or ["-"]
     texts = [sys.stdin.read() if source == "-" else read_file(Path(source)) for source in sources]
     check_texts(texts)
-    for source, found in zip(sources, load(model).answer(question, texts, top=top, threshold=threshold), strict=True):
+    loaded = load(model, skill=skill)
+    with progress("reading", len(texts)) as advance:
+        results = loaded.answer(question, texts, top=top, threshold=threshold, progress=advance)
+    for source, text, found in zip(sources, texts, results, strict=True):
         if json:
             print_json({"question": question, "context": source, **found.to_dict()})
             continue
@@ -40,4 +54,8 @@ def ask(
             typer.echo(f"{found.score:.3f}  (no answer){where}")
             continue
         for one in found.candidates:
+            if for_people():
+                say(scored(one.score, shown(one.text, 200), f"({one.start}–{one.end}){where}"))
+                say(around(text, Mark(one.start, one.end)))
+                continue
             typer.echo(f"{one.score:.3f}  {shown(one.text, 200)}  ({one.start}–{one.end}){where}")

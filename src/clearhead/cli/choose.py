@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json, shown
+from clearhead.cli.paint import for_people, say, scored
 
 
 def choose(
@@ -25,4 +26,7 @@ def choose(
         print_json({"context": context, **found.to_dict()})
         return
     for score, text in sorted(zip(found.scores, candidates, strict=True), key=lambda pair: -pair[0]):
-        typer.echo(f"{score:.3f}  {shown(text, 100)}")
+        if for_people():
+            say(scored(score, shown(text, 100)))
+        else:
+            typer.echo(f"{score:.3f}  {shown(text, 100)}")

@@ -7,6 +7,7 @@ import typer
 from clearhead.cli.inout import (
     JsonOption,
     ModelOption,
+    SkillOption,
     TextsArgument,
     TextsOption,
     given_texts,
@@ -14,12 +15,14 @@ from clearhead.cli.inout import (
     progress,
     shown,
 )
+from clearhead.cli.paint import for_people, say, scored
 
 
 def classify(
     texts: TextsArgument = None,
     file: TextsOption = None,
     model: ModelOption = None,
+    skill: SkillOption = None,
     top: Annotated[
         int | None, typer.Option(help="How many labels to show. Default: the best; all with --json.")
     ] = None,
@@ -36,7 +39,7 @@ def classify(
     from clearhead.pipelines.model import load
 
     wanted = given_texts(texts, file)
-    loaded = load(model)
+    loaded = load(model, skill=skill)
     with progress("classifying", len(wanted)) as advance:
         if labels is None:
             results = loaded.classify(wanted, top=top, progress=advance)
@@ -48,4 +51,7 @@ def classify(
             print_json({"text": text, **found.to_dict()})
             continue
         for label, score in list(found.scores.items())[: top or 1]:
-            typer.echo(f"{score:.3f}  {label:<16} {shown(text)}")
+            if for_people():
+                say(scored(score, f"{label:<16}", shown(text)))
+            else:
+                typer.echo(f"{score:.3f}  {label:<16} {shown(text)}")

@@ -4,13 +4,15 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json
+from clearhead.cli.inout import JsonOption, ModelOption, SkillOption, check_texts, print_json
+from clearhead.cli.paint import for_people, say, scored
 
 
 def compare(
     first: Annotated[str, typer.Argument(help="One text.")],
     second: Annotated[str, typer.Argument(help="The other text.")],
     model: ModelOption = None,
+    skill: SkillOption = None,
     top: Annotated[int | None, typer.Option(help="How many labels to show.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -22,9 +24,12 @@ def compare(
 
     check_texts([first])
     check_texts([second])
-    found = load(model).compare(first, second, top=top)
+    found = load(model, skill=skill).compare(first, second, top=top)
     if json:
         print_json({"first": first, "second": second, **found.to_dict()})
         return
     for label, score in found.scores.items():
-        typer.echo(f"{score:.3f}  {label}")
+        if for_people():
+            say(scored(score, label))
+        else:
+            typer.echo(f"{score:.3f}  {label}")

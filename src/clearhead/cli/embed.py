@@ -1,26 +1,32 @@
 """`clearhead embed`: texts to vectors."""
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clearhead.cli.inout import (
     JsonOption,
     ModelOption,
+    SkillOption,
     TextsArgument,
     TextsOption,
     print_json,
     progress,
-    read_texts,
     shown,
+    stream_texts,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def embed(
     texts: TextsArgument = None,
     file: TextsOption = None,
     model: ModelOption = None,
+    skill: SkillOption = None,
     out: Annotated[Path | None, typer.Option(help="Write all vectors to this .npy file.")] = None,
     layers: Annotated[
         str, typer.Option(help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1.")
@@ -38,35 +44,48 @@ def embed(
 
     Example: `clearhead embed --in texts.txt --model ./my-model --out vectors.npy`
     """
-    import numpy as np
-
+    from clearhead.cli.vector_file import VectorFile
     from clearhead.hub.atomic import staged
+    from clearhead.pipelines.batches import chunks_of_text
     from clearhead.pipelines.model import load
 
-    wanted = read_texts(texts or [], file)
-    loaded = load(model)
-    with progress("embedding", len(wanted)) as advance:
-        vectors = loaded.embed(
-            wanted,
-            layers=numbers_of(layers),
-            combine=combine,  # type: ignore[arg-type]
-            pooling=pooling,  # type: ignore[arg-type]
-            normalise=normalise,
-            dimensions=dimensions,
-            precision=precision,  # type: ignore[arg-type]
-            progress=advance,
-        )
-    if out is not None:
-        with staged(out.parent) as stage:
-            np.save(stage / out.name, vectors)
-        typer.echo(f"wrote {vectors.shape[0]} vectors of width {vectors.shape[1]} to {out}", err=True)
+    wanted, total = stream_texts(texts or [], file)
+    # the steps of int8 are those of all texts together; everything else goes out as it comes, in constant memory
+    parts = [list(wanted)] if precision == "int8" else chunks_of_text(wanted)
+    chosen = numbers_of(layers)
+    loaded = load(model, skill=skill)
+    with ExitStack() as stack:
+        advance = stack.enter_context(progress("embedding", total))
+        written = None
+        if out is not None:
+            stage = stack.enter_context(staged(out.parent))
+            written = stack.enter_context(VectorFile(stage / out.name))
+        for part in parts:
+            vectors = loaded.embed(
+                part,
+                layers=chosen,
+                combine=combine,  # type: ignore[arg-type]
+                pooling=pooling,  # type: ignore[arg-type]
+                normalise=normalise,
+                dimensions=dimensions,
+                precision=precision,  # type: ignore[arg-type]
+                progress=advance,
+            )
+            if written is not None:
+                written.add(vectors)
+                continue
+            for text, vector in zip(part, vectors, strict=True):
+                _print(text, vector, json=json, rounded=precision == "float32")
+    if written is not None:
+        typer.echo(f"wrote {written.rows} vectors of width {written.width} to {out}", err=True)
+
+
+def _print(text: str, vector: "NDArray[Any]", *, json: bool, rounded: bool) -> None:
+    if json:
+        print_json({"text": text, "vector": [_written(value) for value in vector.tolist()]})
         return
-    for text, vector in zip(wanted, vectors, strict=True):
-        if json:
-            print_json({"text": text, "vector": [_written(value) for value in vector.tolist()]})
-        else:
-            start = " ".join(f"{value:+.4f}" if precision == "float32" else str(value) for value in vector[:6])
-            typer.echo(f"{start} … ({len(vector)})  {shown(text)}")
+    start = " ".join(f"{value:+.4f}" if rounded else str(value) for value in vector[:6])
+    typer.echo(f"{start} … ({len(vector)})  {shown(text)}")
 
 
 def numbers_of(written: str) -> list[int]:

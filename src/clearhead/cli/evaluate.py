@@ -7,14 +7,16 @@ import typer
 
 from clearhead.cli.inout import JsonOption, print_json
 from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
+from clearhead.cli.translation import evaluate_translator, one_file
 
 
 def evaluate(
     task: Annotated[
-        str | None, typer.Argument(help="classify, label, regress, tag, answer, choose, similar or search.")
+        str | None,
+        typer.Argument(help="classify, label, regress, tag, answer, choose, similar, instruct, search or translation."),
     ] = None,
     data: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(help="The data to measure on, in the formats of finetune; for search: query, passage, relevance."),
     ] = None,
     model: Annotated[
@@ -55,7 +57,7 @@ def evaluate(
     given = [name for name, file in files.items() if file is not None]
     if markdown:
         raise BadInput("--markdown prints tables; name their figures with --table FILE")
-    if task is None or data is None:
+    if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
     if given and task != "answer":
         raise BadInput(f"{given[0]} belongs to the task answer, not to {task}; leave it out")
@@ -63,9 +65,12 @@ def evaluate(
         raise BadInput("name a --model to measure, or for the task answer a file of --predictions to score")
     if model is not None and no_answer is not None:
         raise BadInput("--no-answer goes with --predictions to score; leave it or --model out")
+    if task == "translation":
+        evaluate_translator(model or "", data, columns=(text, pair), device=device, json=json)
+        return
     from clearhead.training.recipes.finetune import find_reader
 
-    examples = find_reader(task)(data, named_columns(text, pair, label))
+    examples = find_reader(task)(one_file(data, task), named_columns(text, pair, label))
     if model is None:
         from clearhead.evaluation.answers import score_files
 
@@ -80,7 +85,7 @@ def evaluate(
         else:
             figures = EVALUATIONS[task](loaded, examples)
     if json:
-        print_json({"task": task, "data": data, "examples": len(examples), **figures})
+        print_json({"task": task, "data": data[0], "examples": len(examples), **figures})
         return
     for name, value in figures.items():
         typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")

@@ -14,6 +14,7 @@ from clearhead.cli.inout import (
     progress,
     shown,
 )
+from clearhead.cli.paint import changed, for_people, marked, say, scored
 
 
 def fill(
@@ -40,4 +41,8 @@ def fill(
             print_json({"text": text, **found.to_dict()})
             continue
         for one in found.predictions:
+            if for_people():
+                line = scored(one.score, f"{one.token:<16}", "")
+                say(line.append_text(marked(one.sequence, [changed(text, one.sequence)])))
+                continue
             typer.echo(f"{one.score:.3f}  {one.token:<16} {shown(one.sequence, 100)}")

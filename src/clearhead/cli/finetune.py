@@ -26,7 +26,9 @@ from clearhead.cli.translation import finetune_translation, one_file
 
 
 def finetune(
-    task: Annotated[str, typer.Argument(help="classify, label, regress, tag, answer, choose, similar or translation.")],
+    task: Annotated[
+        str, typer.Argument(help="classify, label, regress, tag, answer, choose, similar, instruct or translation.")
+    ],
     data: Annotated[
         list[str],
         typer.Option(
@@ -49,6 +51,13 @@ def finetune(
     pair: PairOption = None,
     label: LabelOption = None,
     seeds: Annotated[int, typer.Option(help="Repeat with seeds 0, 1, … and give mean and deviation.")] = 1,
+    skill_for: Annotated[
+        str | None,
+        typer.Option(
+            help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
+            "unasked, divided by commas, or none."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the data, spend nothing.")] = False,
     recipe: RecipeOption = None,
     set_: SetOption = None,
@@ -108,6 +117,7 @@ def finetune(
             columns=named,
             device=place,
             shard=shard,
+            skill_for=None if skill_for is None else [use for use in skill_for.split(",") if use != "none"],
             tensorboard=tensorboard,
             command=command_line(),
         )

@@ -1,11 +1,14 @@
 """`clearhead info`: what a checkpoint is."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from clearhead.hub.recurrent import RecurrentModel
 
 
 def info(
@@ -16,8 +19,13 @@ def info(
 
     Example: `clearhead info ./my-model`
     """
+    from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+    from clearhead.hub.remote import find
     from clearhead.pipelines.model import load
 
+    if is_recurrent(folder := find(model)):
+        _print(_recurrent(RecurrentModel.load(folder)), json=json)
+        return
     loaded = load(model)
     description = loaded.checkpoint.description
     tokenizer = loaded.checkpoint.tokenizer
@@ -36,6 +44,19 @@ def info(
         "sentence_vector": None if sentence is None else {"pooling": sentence.pooling, "normalise": sentence.normalise},
         "config": asdict(description.config),
     }
+    _print(facts, json=json)
+
+
+def _recurrent(model: "RecurrentModel") -> dict[str, Any]:
+    return {
+        "family": model.kind,
+        "parameters": sum(parameter.numel() for parameter in model.network.parameters()),
+        "tokenizer": {"vocabulary": model.tokenizer.vocabulary, "lowercase": model.tokenizer.lowercase},
+        "config": asdict(model.network.config),
+    }
+
+
+def _print(facts: dict[str, Any], *, json: bool) -> None:
     if json:
         print_json(facts)
         return

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,12 @@ ModelOption = Annotated[
     str | None,
     typer.Option("--model", "-m", help="A checkpoint folder, or the name of a model on the Hugging Face hub."),
 ]
+SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
 TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
 TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+
+_PATIENCE = 1.0  # seconds that nobody minds to wait without a word
 
 
 def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
@@ -31,6 +35,24 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
     return [line.rstrip("\n") for line in sys.stdin]
+
+
+def stream_texts(arguments: Sequence[str], file: Path | None) -> tuple[Iterator[str], int | None]:
+    """The texts of `read_texts` one after another, however large the file, and how many there are if that is known."""
+    if file is None or arguments:
+        if not arguments or list(arguments) == ["-"]:
+            if sys.stdin.isatty():
+                read_texts(arguments, file)  # refuses
+            return (line.rstrip("\n") for line in sys.stdin), None
+        texts = read_texts(arguments, file)
+        return iter(texts), len(texts)
+    return _lines(file), sum(1 for _ in _lines(file))
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with reading(file), file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield line.rstrip("\n")
 
 
 def given_texts(arguments: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -59,27 +81,42 @@ def shown(text: str, width: int = 60) -> str:
 
 @contextmanager
 def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Callable[[int], None]]:
-    """Draw a bar on stderr, if somebody is looking; the function given back is told how much more is done."""
+    """Draw a bar on stderr after a second, if somebody looks; the function given back is told how much more is done."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     count = DownloadColumn() if of_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda more: bar.advance(task, more)
-
-
-def read_file(file: Path) -> str:
-    """Read the text of a file, or say in one sentence why it cannot be read."""
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    task = bar.add_task(label, total=total)
+    late = Timer(_PATIENCE, bar.start)
+    late.daemon = True
+    late.start()
     try:
-        return file.read_text(encoding="utf-8")
+        yield lambda more: bar.advance(task, more)
+    finally:
+        late.cancel()
+        late.join()
+        bar.stop()
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read."""
+    try:
+        yield
     except FileNotFoundError:
         raise NotFound(f"there is no file {file}") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{file} is not UTF-8 text (byte {error.start}); convert it first") from None
     except OSError as error:
         raise NotFound(f"{file} cannot be read ({error.strerror})") from None
+
+
+def read_file(file: Path) -> str:
+    """Read the text of a file, or say in one sentence why it cannot be read."""
+    with reading(file):
+        return file.read_text(encoding="utf-8")
 
 
 def up_to(advance: Callable[[int], None]) -> Callable[[int], None]:

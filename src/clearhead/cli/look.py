@@ -171,6 +171,43 @@ def why(
     _write(view, out, json, f"most faithful here: {best}" if best else "no method is better than chance here")
 
 
+@app.command()
+def decoding(
+    text: Annotated[str, typer.Argument(help="The source, or the prompt.")],
+    model: ModelOption = None,
+    beams: Annotated[int, typer.Option(help="Beginnings that are kept at each step; 1 is greedy.")] = 1,
+    longest: Annotated[int, typer.Option(help="Most tokens to write.")] = 32,
+    top: Annotated[int, typer.Option(help="Candidates to show at each step.")] = 5,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How a model writes: at each step the candidates, their probabilities, where it looks, and the tree of beams.
+
+    Example: `clearhead look decoding "Ein Hund läuft durch den Schnee." --beams 3 -m ./de-en`
+    """
+    from clearhead.inside.decoding import decoding
+    from clearhead.pipelines.model import load
+
+    view = decoding(load(model), text, beams=beams, longest=longest, top=top)
+    _write(view, out, json, view.data["results"][0]["text"])
+
+
+@app.command()
+def runs(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of training runs.")],
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Training runs side by side: loss, learning rate, throughput and evaluation, as far as they have come.
+
+    Example: `clearhead look runs ./my-model ./another-model`
+    """
+    from clearhead.inside.runs import training_runs
+
+    view = training_runs(folders)
+    _write(view, out, json, f"{len(view.data['runs'])} runs")
+
+
 def _write(view: View, out: Path | None, json: bool, about: str = "") -> None:
     """Save the page, and print its data for programs or a line for people."""
     path = view.save(out or f"{view.title}.html")

@@ -1,7 +1,7 @@
 """`clearhead pretrain`: raw text to a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,14 +31,21 @@ def pretrain(
     minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
     steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
     family: Annotated[
-        str, typer.Option(help="bert, roberta, distilbert, albert, electra or modernbert.")
-    ] = "modernbert",
+        str | None,
+        typer.Option(
+            help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm "
+            "or rnnlm-gru."
+        ),
+    ] = None,
     preset: Annotated[
-        str, typer.Option(help="Size: tiny, mini, small, base or large; for bert also medium.")
-    ] = "small",
+        str | None, typer.Option(help="Size: tiny, mini, small, base or large, for some medium; default small or mini.")
+    ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next)."),
+        typer.Option(
+            help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next); causal (gpt2, "
+            "rnnlm-…), spans (t5) or permutation (xlnet)."
+        ),
     ] = None,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="A folder to begin with, to go on or to adapt it to your text.")
@@ -58,27 +65,22 @@ def pretrain(
 
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
-    from dataclasses import replace
-
     from clearhead.data.corpus import Corpus
-    from clearhead.hub.config import read_config
     from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
-    from clearhead.training.recipes import pretrain as recipes
     from clearhead.training.recipes.shared import learn_vocabulary_once
 
     check_shard(shard)
     texts = Corpus(corpus)
-    shape = recipes.preset(family, preset) if model is None else read_config(model).config
-    plan = replace(recipes.Pretrain(), model=shape)
+    plan, run, kind = _planned(family, preset, objective, model)
     plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
     if (words_in := tokenizer or model) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = learn_vocabulary_once(texts, out, size=vocabulary, progress=up_to(advance))
+            words = learn_vocabulary_once(texts, out, size=vocabulary, kind=kind, progress=up_to(advance))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        trained, result = recipes.pretrain(
+        trained, result = run(
             texts,
             words,
             out,
@@ -91,3 +93,17 @@ def pretrain(
             command=command_line(),
         )
     print_result(trained, result, out, json=json)
+
+
+def _planned(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
+    """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
+    from dataclasses import replace
+
+    from clearhead.hub.config import read_config
+    from clearhead.training.recipes import language, pretrain
+
+    if language.asked_for(family, objective, model):
+        writes = language.recipe_for(family, preset, objective, model)
+        return writes, language.pretrain_language, language.FAMILIES[writes.family].tokenizer
+    shape = pretrain.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
+    return replace(pretrain.Pretrain(), model=shape), pretrain.pretrain, "wordpiece"

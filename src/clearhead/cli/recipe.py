@@ -44,14 +44,16 @@ _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 def changes(recipe: Path | None, written: list[str] | None, **options: Any) -> dict[str, Any]:
     """What a recipe file, `--set` and the verb's own options change; the last wins.
 
-    A length that is named takes the place of the recipe's own, whether that counts steps, epochs or minutes.
+    A length that is named takes the place of those before it, whether they count steps, epochs or minutes.
     """
     from clearhead.training.overrides import parse_settings, read_recipe
 
     own = {name.replace("__", "."): value for name, value in options.items() if value is not None}
-    found = {**(read_recipe(recipe) if recipe is not None else {}), **parse_settings(written or []), **own}
-    if any(found.get(length) is not None for length in _LENGTHS):
-        found = dict.fromkeys(_LENGTHS) | found
+    found: dict[str, Any] = {}
+    for layer in (read_recipe(recipe) if recipe is not None else {}, parse_settings(written or []), own):
+        if any(layer.get(length) is not None for length in _LENGTHS):
+            found |= dict.fromkeys(_LENGTHS)
+        found |= layer
     return found
 
 

@@ -1,4 +1,4 @@
-"""`clearhead summarise`: the sentences that say most of a text."""
+"""`clearhead summarise`: the sentences that say most of a text, or a model's own."""
 
 import sys
 from pathlib import Path
@@ -12,10 +12,13 @@ from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json
 def summarise(
     files: Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')] = None,
     sentences: Annotated[int, typer.Option(help="How many sentences to keep.")] = 3,
+    abstractive: Annotated[
+        bool, typer.Option("--abstractive", help="In the model's own words; it must write, as T5 does.")
+    ] = False,
     model: ModelOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Keep the sentences that say most of a text, word for word and in order.
+    """Keep the sentences that say most of a text, word for word and in order; or let a model tell it anew.
 
     Example: `clearhead summarise article.txt --sentences 3 --model ./my-model`
     """
@@ -26,12 +29,12 @@ def summarise(
     check_texts(texts)
     loaded = load(model)
     with progress("reading", None) as advance:
-        summaries = loaded.summarise(texts, sentences=sentences, progress=advance)
+        summaries = loaded.summarise(texts, sentences=sentences, abstractive=abstractive, progress=advance)
     for source, found in zip(sources, summaries, strict=True):
         if json:
-            print_json({"source": source, **found.to_dict()})
+            print_json({"source": source, **({"summary": found.text} if abstractive else found.to_dict())})
             continue
         if len(sources) > 1:
             typer.echo(f"{source}:")
-        for one in found.sentences:
-            typer.echo(" ".join(one.text.split()))
+        for line in [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]:
+            typer.echo(line)

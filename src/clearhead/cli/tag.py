@@ -4,13 +4,24 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, TextsArgument, TextsOption, given_texts, print_json, progress
+from clearhead.cli.inout import (
+    JsonOption,
+    ModelOption,
+    SkillOption,
+    TextsArgument,
+    TextsOption,
+    given_texts,
+    print_json,
+    progress,
+)
+from clearhead.cli.paint import Mark, for_people, marked, say, scored
 
 
 def tag(
     texts: TextsArgument = None,
     file: TextsOption = None,
     model: ModelOption = None,
+    skill: SkillOption = None,
     strategy: Annotated[str, typer.Option(help="How pieces become entities: first, simple, average or max.")] = "first",
     words: Annotated[bool, typer.Option("--words", help="Show every word's label, not the entities.")] = False,
     json: JsonOption = False,
@@ -22,12 +33,17 @@ def tag(
     from clearhead.pipelines.model import load
 
     wanted = given_texts(texts, file)
-    loaded = load(model)
+    loaded = load(model, skill=skill)
     with progress("tagging", len(wanted)) as advance:
         results = loaded.tag(wanted, strategy=strategy, progress=advance)  # type: ignore[arg-type]
     for text, found in zip(wanted, results, strict=True):
         if json:
             print_json({"text": text, **found.to_dict()})
             continue
+        if for_people():
+            say(marked(text, [Mark(one.start, one.end, one.label) for one in found.entities]))
         for one in found.words if words else found.entities:
+            if for_people():
+                say(scored(one.score, f"{one.label:<10}", f"{one.text}  ({one.start}–{one.end})"))
+                continue
             typer.echo(f"{one.score:.3f}  {one.label:<10} {one.text}  ({one.start}–{one.end})")

@@ -19,7 +19,9 @@ def tokenizer() -> None:
 def train(
     files: Annotated[list[Path], typer.Argument(help='Text files, or .jsonl with a "text" field; .gz and .xz too.')],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    kind: Annotated[str, typer.Option(help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT) or word.")] = "wordpiece",
+    kind: Annotated[
+        str, typer.Option(help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5 or xlnet.")
+    ] = "wordpiece",
     vocabulary: Annotated[int, typer.Option(help="How many tokens to learn at most.")] = 30_000,
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper and lower case apart.")] = False,
     min_frequency: Annotated[int, typer.Option(help="What is rarer than this teaches nothing.")] = 2,

@@ -1,4 +1,4 @@
-"""`clearhead finetune translation`: parallel text to a model that translates."""
+"""`clearhead finetune translation` and `clearhead evaluate translation`: models on parallel text."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from clearhead.cli.inout import print_json, shown
+from clearhead.cli.inout import print_json, progress, shown
 from clearhead.cli.recipe import changes, check_shard, pick_device, print_figures
 from clearhead.errors import BadInput
 
@@ -83,6 +83,25 @@ def finetune_translation(
     figures = over_seeds(run, range(seeds))
     if first_process():
         print_figures("translation", out, figures, seeds=seeds, json=json)
+
+
+def evaluate_translator(
+    model: str, data: Sequence[str], *, columns: tuple[str | None, str | None], device: str | None, json: bool
+) -> None:
+    """Translate the sources by five beams and print BLEU and chrF with sacrebleu's signatures."""
+    from clearhead.data.parallel import read_parallel
+    from clearhead.evaluation.translation import evaluate_translation
+    from clearhead.pipelines.model import load
+
+    pairs = read_parallel(data, first=columns[0], second=columns[1])
+    writer = load(model, device=pick_device(device)).writer
+    with progress("translating", len(pairs)) as advance:
+        found = evaluate_translation(writer, pairs, progress=advance)
+    if json:
+        print_json({"task": "translation", "data": list(data), "examples": len(pairs), **found.to_dict()})
+        return
+    for name, (score, signature) in (("bleu", found.bleu), ("chrf", found.chrf)):
+        typer.echo(f"{name:<17} {score:.2f}  {signature}")
 
 
 def _look(data: Sequence[str], columns: tuple[str | None, str | None], *, json: bool) -> None:

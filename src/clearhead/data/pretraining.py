@@ -9,11 +9,14 @@ import torch
 
 from clearhead.data.batch import Batch
 from clearhead.data.shards import Ints, Shards, spread
-from clearhead.data.source import order
+from clearhead.data.source import order, rng
 from clearhead.data.wrapping import require_same, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
+
+_SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
+_DRAW = 3  # keeps this draw apart from the order of an epoch, from those of pairs and of masks
 
 
 class PackedText:
@@ -21,7 +24,8 @@ class PackedText:
 
     All sequences of an epoch, in its order, form one row that is cut every `tokens`. A sequence on a cut becomes one
     at the end of a batch and one at the start of the next; the special tokens at the cut take the place of as many
-    tokens of text, which is all that is lost. What a cut leaves of a sequence may be special tokens alone.
+    tokens of text, which is all that is lost. What a cut leaves of a sequence may be special tokens alone. One sequence
+    in ten is cut in two anywhere, because texts to be fine-tuned on are short.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class PackedText:
         require(room > 0, f"Sequences of {length} tokens have no room beside {self._specials} special ones.", BadInput)
         require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
         documents = shards.split(split, held_out)
-        self._starts, self._lengths = _pieces(shards, documents, room)
+        self._starts, self._lengths = _some_in_two(*_pieces(shards, documents, room), seed)
         self._epoch_tokens = int(self._lengths.sum()) + self._specials * len(self._lengths)
         self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(self._starts), seed, epoch)))
 
@@ -93,3 +97,13 @@ def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
     counts = -(-(end - first) // room)
     starts = np.repeat(first, counts) + spread(counts) * room
     return starts, np.minimum(np.repeat(end, counts) - starts, room)
+
+
+def _some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
+    """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
+    draw = rng(seed, _DRAW)
+    cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
+    front = draw.integers(1, lengths[cut])
+    kept = lengths.copy()
+    kept[cut] = front
+    return np.insert(starts, cut + 1, starts[cut] + front), np.insert(kept, cut + 1, lengths[cut] - front)

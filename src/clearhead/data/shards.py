@@ -69,7 +69,8 @@ class Shards:
         require(name in SPLITS, f"There is no split {name!r}; choose {' or '.join(SPLITS)}.", BadInput)
         require(0 <= share < 1, f"The share held out is {share}; it must be from 0 to less than 1.", BadInput)
         count = len(self.document_starts) - 1
-        held = min(max(round(share * count), 1), count - 1) if share else 0
+        # two at least, where there are enough, because a false pair needs another document
+        held = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
         order = rng(0, 0, _DRAW).permutation(count)
         found = np.sort(order[:held] if name == "held-out" else order[held:])
         require(len(found) > 0, f"The split {name!r} of {count} documents is empty; hold out another share.", BadInput)

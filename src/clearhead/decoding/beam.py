@@ -10,6 +10,7 @@ import torch
 from clearhead.decoding.contract import Continues
 from clearhead.decoding.controls import Controls
 from clearhead.decoding.results import Output, Recorder
+from clearhead.decoding.top import top
 from clearhead.errors import BadInput, require
 
 Texts = Sequence[Sequence[int]]
@@ -157,13 +158,11 @@ class _Search:
 
     def _likeliest(self) -> tuple[list[list[float]], list[list[int]]]:
         """Log probabilities and tokens of each row's best continuations."""
-        logits, most = self.logits.float(), min(self._enough, self.logits.shape[-1])
+        chances = self.logits.float().log_softmax(-1)
         if self.controls.changes(self.count):
             texts = [beam.history + way.tokens for beam in self.running for way in beam.ways]
-            values, tokens = self.controls.apply(logits.log_softmax(-1), texts, self.count).topk(most)
-        else:  # the same without a normalised copy of all logits
-            values, tokens = logits.topk(most)
-            values = values - logits.logsumexp(-1, keepdim=True)
+            self.controls.apply_(chances, texts, self.count)
+        values, tokens = top(chances, self._enough)
         return values.tolist(), tokens.tolist()
 
     def _go_on(self, ways: list[_Way]) -> None:

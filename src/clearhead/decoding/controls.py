@@ -44,9 +44,10 @@ class Controls:
 
     def apply(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
         """Change the scores (B, V) of the next token of texts that have `count` new tokens."""
-        if not self.changes(count):
-            return scores
-        scores = scores.clone()
+        return self.apply_(scores.clone(), texts, count) if self.changes(count) else scores
+
+    def apply_(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
+        """The same where the scores stand: nobody else may need them."""
         if self.repetition_penalty != 1.0:
             for row, text in enumerate(texts):
                 seen = torch.tensor(sorted(set(text)), dtype=torch.int64, device=scores.device)

@@ -13,6 +13,7 @@ from clearhead.decoding.contract import Continues
 from clearhead.decoding.controls import Controls
 from clearhead.decoding.results import Output, Recorder, log_probability
 from clearhead.decoding.sampling import Sampling
+from clearhead.decoding.top import top
 from clearhead.errors import BadInput
 
 Texts = Sequence[Sequence[int]]
@@ -140,4 +141,4 @@ class _Writing:
 
 
 def _likeliest(logits: Tensor) -> Tensor:
-    return logits.argmax(-1)
+    return top(logits, 1)[1][:, 0]

@@ -14,6 +14,7 @@ from clearhead.evaluation.files import write_nbest, write_predictions
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
 from clearhead.evaluation.nbest import LISTED, Candidate, predictions_of, score_nbest
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
+from clearhead.evaluation.squad import f1 as answer_f1
 from clearhead.evaluation.squad import golds_of
 from clearhead.pipelines.answer import Answer
 from clearhead.pipelines.choose import Choice
@@ -135,6 +136,18 @@ def evaluate_search(model: Model, examples: Sequence[TextExample]) -> Figures:
     }
 
 
+def evaluate_instructions(model: Model, examples: Sequence[PairExample]) -> Figures:
+    """Write an answer to each prompt, greedily: how many are the right one, and F1 of their words, in percent."""
+    prompts, golds = [example.first for example in examples], [example.second.strip() for example in examples]
+    longest = max(map(len, model.tokenizer.ids_batch(golds))) + 8  # one that is still going on is wrong by then
+    written = [one.text.strip() for one in model.generate(prompts, longest=longest)]
+    pairs = list(zip(golds, written, strict=True))
+    return {
+        "exact": 100 * sum(gold == found for gold, found in pairs) / len(pairs),
+        "f1": 100 * sum(answer_f1(gold, found) for gold, found in pairs) / len(pairs),
+    }
+
+
 # by the names of the tasks on the command line
 EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
     "classify": evaluate_classes,
@@ -145,6 +158,7 @@ EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
     "choose": evaluate_choices,
     "similar": evaluate_similarity,
     "search": evaluate_search,
+    "instruct": evaluate_instructions,
 }
 
 

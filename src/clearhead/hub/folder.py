@@ -15,6 +15,7 @@ from clearhead.hub.config import Description, read_config, to_json
 from clearhead.hub.names import NAMES, names_of
 from clearhead.hub.names.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
+from clearhead.hub.unfilled import unfilled
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.models import EVERY
 from clearhead.models.xlnet import GuessHead
@@ -63,10 +64,13 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     )
 
 
-def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None) -> None:
+def write_folder(
+    checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, small: bool = False
+) -> None:
     """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
 
-    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's.
+    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
+    `small` folder, its matrices in int8, is for clearhead alone.
     """
     description, network = checkpoint.description, checkpoint.network
     names = names_of(description.family, description.config)
@@ -84,17 +88,26 @@ def write_folder(checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | No
         tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     with staged(folder) as stage:
-        (stage / "config.json").write_text(json.dumps(to_json(description, dtype), indent=2) + "\n", encoding="utf-8")
-        write_tensors(tensors, stage / WEIGHTS)
+        content = to_json(description, dtype) | _token_ids(checkpoint.tokenizer)
+        (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_tensors(tensors, stage / WEIGHTS, small=small)
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(stage)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
 
+def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """Where special tokens stand: transformers takes those of the published model where config.json says nothing."""
+    if tokenizer is None or not {"cls", "sep"} <= tokenizer.special.keys():
+        return {}
+    first, last = (tokenizer.token_to_id(tokenizer.special[name]) for name in ("cls", "sep"))
+    return {"bos_token_id": first, "eos_token_id": last, "cls_token_id": first, "sep_token_id": last}
+
+
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
-    """Build a network with fresh weights and the named heads, each with its number of outputs."""
-    with torch.device(device):
+    """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
+    with unfilled() if device == "meta" else torch.device(device):
         encoder = EVERY[description.family].encoder(description.config)
         return Network(encoder, fresh_heads(description.family, encoder, outputs))
 

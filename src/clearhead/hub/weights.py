@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint
+from clearhead.hub.compact import compact, expand
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -55,11 +56,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     ours = any("clearhead" in name or "sha256" in name for name in metadata)
     if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
         raise BadCheckpoint(f"{path} is damaged: its tensors do not match the SHA-256 saved with them; fetch it again")
-    return tensors
+    return expand(tensors) if ours else tensors
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write one safetensors file with a digest of its tensors."""
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, small: bool = False) -> None:
+    """Write one safetensors file with a digest of its tensors; a `small` one is for clearhead alone to read."""
+    tensors = compact(tensors) if small else tensors
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # "format" is what transformers looks for
     save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})

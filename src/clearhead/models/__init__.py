@@ -20,6 +20,7 @@ from clearhead.models import (
     t5,
     transformer,
     word2vec,
+    xlnet,
 )
 
 
@@ -63,7 +64,10 @@ GENERATORS = {
     "t5": Family(t5.T5Config, t5.T5, t5.heads),
 }
 
-EVERY = FAMILIES | GENERATORS
+# encoders that guess words in any order, by the head "permutation_lm"
+PERMUTED = {"xlnet": Family(xlnet.XLNetConfig, xlnet.XLNet, xlnet.heads)}
+
+EVERY = FAMILIES | GENERATORS | PERMUTED
 
 # by the `model_type` of our own config.json; nobody else's holds these
 RECURRENT = {

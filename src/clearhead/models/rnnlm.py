@@ -88,3 +88,11 @@ BUILD: dict[str, Callable[[RecurrentLMConfig], RecurrentLM]] = {
     "rnnlm-lstm": partial(_build, nn.LSTM),
     "rnnlm-gru": partial(_build, nn.GRU),
 }
+
+# Zaremba et al. 2014, sections 4.1 and 4.2; "mini" is for a laptop
+PRESETS = {
+    "mini": RecurrentLMConfig(hidden_size=256, num_hidden_layers=1),
+    "small": RecurrentLMConfig(hidden_size=200, dropout=0.0),
+    "medium": RecurrentLMConfig(),
+    "large": RecurrentLMConfig(hidden_size=1500, dropout=0.65),
+}

@@ -11,7 +11,6 @@ from itertools import groupby
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention.varlen import varlen_attn
 
 from clearhead.errors import BadInput
 from clearhead.nn.attention import scaled_dot_product
@@ -88,6 +87,9 @@ def fastest(q: Tensor, layout: Layout, dropout: float, bias: Tensor | None = Non
 
 
 def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, sight: Sight) -> Tensor:
+    # here, because it brings torch's compiler with it, which takes two seconds to import
+    from torch.nn.attention.varlen import varlen_attn
+
     if sight.bias is not None:
         raise BadInput("attention back-end 'varlen' has no bias; choose 'sdpa'")
     reach = -1 if sight.window is None else sight.window

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Self
 
 import torch
@@ -16,11 +17,15 @@ _STEP = 16  # columns added when a memory is full
 
 @dataclass(frozen=True)
 class Keyed:
-    """A source as one layer of cross-attention sees it: keys and values (N, H, K) or (B, S, H, K)."""
+    """A source as one layer of cross-attention sees it: keys and values (N, H, K) or (B, S, H, K).
+
+    `readers` sequences, neighbours in the batch, read each source: the beams of one text.
+    """
 
     k: Tensor
     v: Tensor
     layout: Layout
+    readers: int = 1
 
     def padded(self) -> "Keyed":
         """Lay it out as a rectangle, as the steps of a decoder want it."""
@@ -29,11 +34,14 @@ class Keyed:
         (k, layout), (v, _) = self.layout.pad(self.k), self.layout.pad(self.v)
         return Keyed(k, v, replace(layout, complete=len(set(self.layout.lengths)) <= 1))
 
-    def select(self, rows: Tensor) -> "Keyed":
-        """Take these rows of a rectangle, in this order."""
+    def select(self, rows: Tensor, readers: int) -> "Keyed":
+        """Take the sources of these sequences, in this order; each source is then read by so many of them."""
         assert isinstance(self.layout, Padded)  # noqa: S101
-        layout = replace(self.layout, keep=self.layout.keep[rows], positions=self.layout.positions[rows])
-        return Keyed(self.k.index_select(0, rows), self.v.index_select(0, rows), layout)
+        sources = rows[::readers] // self.readers
+        if len(sources) == len(self.k) and torch.equal(sources, torch.arange(len(sources), device=rows.device)):
+            return replace(self, readers=readers)
+        layout = replace(self.layout, keep=self.layout.keep[sources], positions=self.layout.positions[sources])
+        return Keyed(self.k.index_select(0, sources), self.v.index_select(0, sources), layout, readers)
 
 
 class Past:
@@ -57,9 +65,9 @@ class Past:
         held[:, count - 1, 0], held[:, count - 1, 1] = k[:, 0], v[:, 0]
         return held[:, :count, 0], held[:, :count, 1], self.columns.layout
 
-    def select(self, rows: Tensor, columns: "Columns", *, same_sources: bool) -> "Past":
-        """Take these rows, in this order."""
-        source = self.source if same_sources or self.source is None else self.source.select(rows)
+    def select(self, rows: Tensor, columns: "Columns", readers: int | None) -> "Past":
+        """Take these rows, in this order; `readers` of each source, or None if they read the same ones as before."""
+        source = self.source if readers is None or self.source is None else self.source.select(rows, readers)
         past = Past(columns, source)
         if self._held is not None:
             gone = self.columns.count - columns.count  # columns that only sequences that left had tokens in
@@ -142,8 +150,15 @@ class Cache:
         columns = self.columns.select(rows)
         owners = None if self._owners is None else self._owners[rows]
         # beams mostly move among those of one source, whose keys then stay where they are
-        same = owners is not None and self._owners is not None and torch.equal(owners, self._owners)
-        return Cache(columns, [past.select(rows, columns, same_sources=same) for past in self.layers], owners)
+        same = owners is None or self._owners is None or torch.equal(owners, self._owners)
+        readers = None if same or owners is None else _readers(owners.tolist())
+        return Cache(columns, [past.select(rows, columns, readers) for past in self.layers], owners)
+
+
+def _readers(owners: list[int]) -> int:
+    """How many neighbours read each source: as many of every one, or one where their numbers differ."""
+    counts = {len(list(group)) for _, group in groupby(owners)}
+    return counts.pop() if len(counts) == 1 else 1
 
 
 def _aligned(x: Tensor, layout: Packed) -> Tensor:

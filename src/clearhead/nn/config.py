@@ -19,7 +19,7 @@ def check_config(config: Any, *activations: str) -> None:
             least = 0 if spec.name in _MAY_BE_ZERO else 1
             require(value >= least, f"{spec.name} must be at least {least}, got {value}")
             require(value <= _LARGEST, f"{spec.name} must be at most {_LARGEST}, got {value}")
-        elif type(value) is float and "dropout" in spec.name:
+        elif type(value) is float and "drop" in spec.name:
             require(0 <= value < 1, f"{spec.name} must be from 0 up to but not including 1, got {value}")
         elif type(value) is float:
             require(0 < value < float("inf"), f"{spec.name} must be positive and finite, got {value}")

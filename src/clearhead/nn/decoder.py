@@ -105,8 +105,10 @@ class CrossAttention(nn.Module):
         assert seen is not None  # noqa: S101
         q = linear(self.query, x).unflatten(-1, (self.heads, -1))
         q = q if self.undo == 1.0 else q * self.undo
-        mixed: Tensor = linear(self.output, self.attend(q, seen.k, seen.v, layout, seen.layout).flatten(-2))
-        return mixed
+        if seen.readers > 1:  # the beams of a text are so many queries to one source, whose keys are read once
+            q = q.unflatten(0, (-1, seen.readers)).flatten(1, 2)
+        mixed = self.attend(q, seen.k, seen.v, layout, seen.layout).flatten(-2)
+        return linear(self.output, mixed.reshape(x.shape[:-1] + mixed.shape[-1:]))
 
 
 class PostNormDecoderBlock(nn.Module):

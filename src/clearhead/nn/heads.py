@@ -55,8 +55,8 @@ class NextTokenHead(nn.Module):
         """Logits (…, V), or (M, V) for the tokens chosen by `where`: a bool mask (…) or indices into all tokens."""
         if where is not None:
             hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
-        logits = product(hidden if self.scale == 1.0 else hidden * self.scale, self.weight)
-        return logits if self.bias is None else logits + self.bias[0]
+        scaled = hidden if self.scale == 1.0 else hidden * self.scale
+        return product(self, scaled, self.weight, None if self.bias is None else self.bias[0])
 
 
 class LastTokenHead(nn.Module):

@@ -2,36 +2,67 @@
 
 # … is (N) packed or (B, T) padded
 
-from typing import Literal
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clearhead.nn.quantised import QuantisedLinear
+
 Act = Literal["none", "gelu"]
 
 # oneDNN's product adds the bias and bends the result on the way out, and beats the default one on a CPU; it knows no
-# gradients. The operator is torch's own, but not public, so that a torch without it must do.
-_FUSED = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+# gradients. The operators are torch's own, but not public, so that a torch without them must do.
+_ONEDNN = torch.backends.mkldnn.is_available()
+_FUSED = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _ONEDNN else None
+_REORDER = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _ONEDNN else None
 
 
 def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
     # type(…) is: a wrapped layer (LoRA) must be called as it is
     if type(layer) is nn.Linear and _FUSED is not None and _fits(x):
-        return _FUSED(x, layer.weight, layer.bias, act, [], "none" if act == "gelu" else "")
+        return _FUSED(x, _reordered(layer, layer.weight), layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
+    if act == "gelu" and isinstance(layer, QuantisedLinear):
+        return torch.ops.aten.gelu_(out)  # in its place: a second array of this size costs as much as the bending
     return F.gelu(out) if act == "gelu" else out
 
 
-def product(x: Tensor, weight: Tensor) -> Tensor:
-    """Multiply with a matrix that is no layer, such as a token table: (…, in) -> (…, out)."""
+def product(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Multiply with a matrix of the owner that is no layer, such as a token table: (…, in) -> (…, out)."""
     if _FUSED is not None and _fits(x):
-        return _FUSED(x, weight, None, "none", [], "")
-    return F.linear(x, weight)
+        return _FUSED(x, _reordered(owner, weight), bias, "none", [], "")
+    return F.linear(x, weight, bias)
 
 
 def _fits(x: Tensor) -> bool:
     # compiled code fuses by itself, and cannot look at the mode
     quick = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
     return quick and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
+
+
+class _Reordered(NamedTuple):
+    """A matrix in the order in which oneDNN reads it, and the state of the weights that it was made of."""
+
+    source: Tensor  # held, so that no other weights can come to lie at the same address
+    version: int
+    matrix: Tensor
+
+
+# Reordering takes as long as multiplying twenty tokens, so it is done once. The copies cost as much memory as the
+# linear layers; they are kept beside the layers, not in them, because torch cannot copy or save a reordered tensor.
+_KEPT: WeakKeyDictionary[nn.Module, _Reordered] = WeakKeyDictionary()
+
+
+def _reordered(layer: nn.Module, weight: Tensor) -> Tensor:
+    """The layer's one matrix in oneDNN's order; anew when the weights have changed."""
+    if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
+        return weight
+    kept = _KEPT.get(layer)
+    if kept is None or kept.version != weight._version or kept.source.data_ptr() != weight.data_ptr():
+        kept = _Reordered(weight.detach(), weight._version, _REORDER(weight))
+        _KEPT[layer] = kept
+    return kept.matrix

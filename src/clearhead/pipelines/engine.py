@@ -13,21 +13,24 @@ from torch import Tensor, nn
 from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask
 from clearhead.nn.network import Network
+from clearhead.nn.quantised import is_int8
 from clearhead.pipelines.batches import token_budgets
 
 Progress = Callable[[int], None]
 
 # on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
 _BATCH_TOKENS = 1024
+_BATCH_TOKENS_INT8 = 512
 _BATCH_TOKENS_GPU = 65_536
 
-# what each head lets a user do; every model can embed
+# what each head lets a user do; every encoder can embed, too
 _USES = {
     "masked_lm": ("fill",),
     "classes": ("classify", "compare"),
     "tags": ("tag",),
     "span": ("answer",),
     "choice": ("choose",),
+    "causal_lm": ("generate",),
 }
 
 
@@ -98,12 +101,12 @@ def run(
     A result is the same whatever runs beside it, up to rounding. `progress` is told how many more items are done.
     """
     device = next(reader.module.parameters()).device
-    budget = batch_tokens or (_BATCH_TOKENS if device.type == "cpu" else _BATCH_TOKENS_GPU)
     places = [(i, j) for i, item in enumerate(items) for j in range(len(item))]
     inputs = [items[i][j] for i, j in places]
     results = [[torch.empty(0)] * len(item) for item in items]
     left = [len(item) for item in items]
-    groups = token_budgets([len(one.ids) for one in inputs], budget)
+    lengths = [len(one.ids) for one in inputs]
+    groups = token_budgets(lengths, batch_tokens or _budget(reader.module, device, sum(lengths)))
     with torch.inference_mode(), _evaluating(reader.module):
         for group, parts in _outputs(reader, inputs, groups, device):
             done = 0
@@ -115,6 +118,13 @@ def run(
             if progress is not None and done:
                 progress(done)
     return results
+
+
+def _budget(module: nn.Module, device: torch.device, tokens: int) -> int:
+    if device.type != "cpu":
+        return _BATCH_TOKENS_GPU
+    # a short query must not wait while all parts of the network are looked at
+    return _BATCH_TOKENS if tokens <= _BATCH_TOKENS_INT8 or not is_int8(module) else _BATCH_TOKENS_INT8
 
 
 def _outputs(
@@ -154,9 +164,11 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 def check_head(network: Network, head: str) -> None:
     """Refuse a use for which the network has no head, and say what it can do."""
-    if head not in network.heads:
-        able = [use for name, uses in _USES.items() if name in network.heads for use in uses]
+    heads = getattr(network, "heads", ("causal_lm",))  # a recurrent network has none, and writes
+    if head not in heads:
+        able = [use for name, uses in _USES.items() if name in heads for use in uses]
+        if isinstance(network, Network) and not hasattr(network.encoder, "encode"):
+            able.append("embed")
         raise WrongTask(
-            f"this model cannot {' or '.join(_USES[head])}: it has no {head!r} head; "
-            f"it can {', '.join([*able, 'embed'])}"
+            f"this model cannot {' or '.join(_USES[head])}: it has no {head!r} head; it can {', '.join(able)}"
         )

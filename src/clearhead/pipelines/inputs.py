@@ -1,12 +1,15 @@
 """Texts and pairs of texts as inputs that fit a network; what is too long becomes several, nothing is left out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import zip_longest
+from typing import TypeVar
 
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.pipelines.engine import Input
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.windows import cuts
+
+Result = TypeVar("Result")
 
 
 def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
@@ -71,3 +74,15 @@ def paired(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[
             both = left is not None and right is not None
             require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
             yield left, right
+
+
+def as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
+    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
+    if isinstance(given, str):
+        return next(found)
+    return list(found) if isinstance(given, Sized) else found
+
+
+def longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
+    """The side of a pair that says how many there are."""
+    return second if isinstance(first, str) else first

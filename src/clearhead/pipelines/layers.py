@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.nn.record import hidden_states
 
 Combine = Literal["mean", "sum", "concat"]
@@ -26,6 +26,9 @@ class LayerMix:
 
     def __post_init__(self) -> None:
         require(len(self.layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
+        # an encoder–decoder reads a source beside its text, and has no one stack of layers
+        single = not hasattr(self.encoder, "encode")
+        require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
 
     @property
     def width(self) -> int:

@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import torch
 
 from clearhead.errors import BadInput, NotFound, require
+from clearhead.hub.builtin import builtin_folder
 from clearhead.hub.card import model_card
 from clearhead.hub.config import Description, read_config
 from clearhead.hub.folder import Checkpoint, build_network, fresh_heads, read_folder, write_folder
+from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find, publish
+from clearhead.hub.skills import find_skills
 from clearhead.models import EVERY
-from clearhead.nn.heads import Pooler, Pooling, SentenceVector
+from clearhead.nn.heads import Pooler
 from clearhead.nn.network import Network
+from clearhead.nn.quantised import is_int8
 from clearhead.pipelines.answer import Search, answer
+from clearhead.pipelines.by_vectors import ByVectors
 from clearhead.pipelines.choose import choose
 from clearhead.pipelines.classify import Classes, classify
-from clearhead.pipelines.cluster import Cluster, cluster
-from clearhead.pipelines.duplicates import Duplicate, duplicates
-from clearhead.pipelines.embed import Vectors, embed
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.fill import fill
-from clearhead.pipelines.inputs import paired
-from clearhead.pipelines.layers import Combine
-from clearhead.pipelines.precision import Precision, Ranges, quantise
-from clearhead.pipelines.search.index import Hit, Index, Method
-from clearhead.pipelines.search.passages import Document
-from clearhead.pipelines.senses import THRESHOLD, Senses, senses
-from clearhead.pipelines.summarise import summarise
+from clearhead.pipelines.inputs import as_given, longer, paired
+from clearhead.pipelines.int8 import change, in_int8
+from clearhead.pipelines.recurrent import Recurrent
 from clearhead.pipelines.tag import Strategy, tag
-from clearhead.pipelines.tokens import token_vectors
+from clearhead.pipelines.write import Writer
 from clearhead.pipelines.zero_shot import TEMPLATE, zero_shot
 from clearhead.text import Tokenizer
 
-Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
 def load(
-    source: str | Path | None = None, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    source: str | Path | None = None,
+    *,
+    skill: str | Path | None = None,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> Model:
-    """Load a checkpoint: a folder, or the name of a model on the Hugging Face hub ("owner/name")."""
-    if source is None:
-        raise NotFound("clearhead has no built-in model yet; name a checkpoint folder or a hub model")
-    return Model(read_folder(find(source), dtype)).to(device)
+    """Load the built-in model, a checkpoint folder, or a model on the Hugging Face hub ("owner/name").
+
+    With a `skill`, the model for that skill alone. A checkpoint from before the Transformer comes as a `Recurrent`,
+    which translates or generates and refuses other uses.
+    """
+    folder = builtin_folder() if source is None else find(source)
+    if is_recurrent(folder):
+        # told to be a Model all the same, so that nobody must ask which before a use that both have
+        return cast("Model", Recurrent(RecurrentModel.load(folder)).to(device))
+    from clearhead.pipelines.skills import Skilled
+
+    skills = find_skills(folder)
+    checkpoint = read_folder(folder, dtype)
+    if skill is not None:
+        return Skilled(checkpoint, skills).skill(skill).to(device)
+    return (Skilled(checkpoint, skills) if skills else Model(checkpoint)).to(device)
 
 
-class Model:
+class Model(ByVectors):
     """A loaded checkpoint, ready to use.
 
     Every use takes one input and gives one result, or takes many and gives a list; of an iterator, an iterator, which
@@ -130,108 +145,10 @@ class Model:
         self.network.to(device)
         return self
 
-    def embed(
-        self,
-        texts: str | Iterable[str],
-        *,
-        layers: Sequence[int] = (-1,),
-        combine: Combine = "mean",
-        pooling: Pooling | None = None,
-        normalise: bool | None = None,
-        dimensions: int | None = None,
-        precision: Precision = "float32",
-        ranges: Ranges | None = None,
-        batch_tokens: int | None = None,
-        progress: Progress | None = None,
-    ) -> Vectors:
-        """One vector per text, (texts, D); for a single string, (D,).
-
-        `layers` counts from 0, the embeddings, or from -1, the last. Pooling and normalisation are the checkpoint's
-        own where it says how (sentence-transformers folders do), else the mean over tokens. `dimensions` keeps the
-        first; for `precision` and its `ranges` see `pipelines.precision`.
-        """
-        own = self.checkpoint.sentence or SentenceVector("mean")
-        vector = SentenceVector(
-            own.pooling if pooling is None else pooling,
-            normalise=own.normalise if normalise is None else normalise,
-        )
-        single = isinstance(texts, str)
-        vectors = embed(
-            self.encoder,
-            self.tokenizer,
-            [texts] if isinstance(texts, str) else texts,
-            vector=vector,
-            layers=layers,
-            combine=combine,
-            dimensions=dimensions,
-            batch_tokens=batch_tokens,
-            progress=progress,
-        )
-        vectors = quantise(vectors, precision, ranges)
-        return vectors[0] if single else vectors
-
-    def token_vectors(
-        self,
-        texts: str | Iterable[str],
-        *,
-        layers: Sequence[int] = (-1,),
-        combine: Combine = "mean",
-        progress: Progress | None = None,
-    ) -> Any:
-        """A vector for each token of a text, with its characters' offsets, from any layer or mix of layers."""
-        given = [texts] if isinstance(texts, str) else texts
-        found = token_vectors(self.encoder, self.tokenizer, given, layers=layers, combine=combine, progress=progress)
-        return _as_given(texts, found)
-
-    def index(
-        self, documents: Iterable[str | Document], *, longest: int | None = None, progress: Progress | None = None
-    ) -> Index:
-        """Build an index to be searched and saved; for its options see `Index.build`."""
-        return Index.build(documents, self, **({} if longest is None else {"longest": longest}), progress=progress)
-
-    def search(
-        self, query: str, documents: Iterable[str | Document], *, top: int = 10, method: Method | None = None
-    ) -> list[Hit]:
-        """The passages of a few documents that fit the query best; to search more than once, keep an `index`."""
-        return self.index(documents).search(query, top=top, method=method)
-
-    def cluster(
-        self,
-        texts: Iterable[str],
-        *,
-        threshold: float | None = None,
-        clusters: int | None = None,
-        progress: Progress | None = None,
-    ) -> list[Cluster]:
-        """Which texts belong together? As near as `threshold`, a cosine, or in a given number of `clusters`."""
-        vectors = self.embed(texts, normalise=True, progress=progress)
-        return cluster(vectors, threshold=threshold, clusters=clusters)
-
-    def duplicates(
-        self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
-    ) -> list[Duplicate]:
-        """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?"""
-        return duplicates(list(texts), lambda one: self.embed(one, normalise=True, progress=progress), threshold)
-
-    def summarise(self, texts: str | Iterable[str], *, sentences: int = 3, progress: Progress | None = None) -> Any:
-        """The sentences that say most of a text, in its order; `progress` is told of sentences read."""
-        given = [texts] if isinstance(texts, str) else texts
-        found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=sentences)
-        return _as_given(texts, found)
-
-    def senses(
-        self,
-        word: str | Sequence[str],
-        texts: Iterable[str],
-        *,
-        layers: Sequence[int] = (-1,),
-        threshold: float = THRESHOLD,
-        count: int | None = None,
-    ) -> Senses:
-        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`."""
-        given = list(texts)
-        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers)
-        return senses(word, given, tokens, threshold=threshold, count=count)
+    @property
+    def writer(self) -> Writer:
+        """What writes, where the model is a decoder."""
+        return Writer.of(self.network, self.tokenizer)
 
     def fill(
         self,
@@ -244,14 +161,14 @@ class Model:
         """Which words stand behind the masks of a text? With `candidates`, which of these."""
         given = [texts] if isinstance(texts, str) else texts
         found = fill(self.network, self.tokenizer, given, top=top, candidates=candidates, progress=progress)
-        return _as_given(texts, found)
+        return as_given(texts, found)
 
     def classify(
         self, texts: str | Iterable[str | tuple[str, str]], *, top: int | None = None, progress: Progress | None = None
     ) -> Any:
         """Which class does a text belong to? Scores of all labels, or of the `top`; documents of any length."""
         given = [texts] if isinstance(texts, str) else texts
-        return _as_given(texts, self._classify(given, top, progress))
+        return as_given(texts, self._classify(given, top, progress))
 
     def zero_shot(
         self,
@@ -276,7 +193,7 @@ class Model:
             top=top,
             progress=progress,
         )
-        return _as_given(texts, found)
+        return as_given(texts, found)
 
     def compare(
         self,
@@ -287,7 +204,7 @@ class Model:
         progress: Progress | None = None,
     ) -> Any:
         """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many."""
-        return _as_given(_longer(first, second), self._classify(paired(first, second), top, progress))
+        return as_given(longer(first, second), self._classify(paired(first, second), top, progress))
 
     def tag(
         self,
@@ -302,7 +219,7 @@ class Model:
         """
         given = [texts] if isinstance(texts, str) else texts
         found = tag(self.network, self.tokenizer, given, labels=self.labels, strategy=strategy, progress=progress)
-        return _as_given(texts, found)
+        return as_given(texts, found)
 
     def answer(
         self,
@@ -322,7 +239,7 @@ class Model:
         search = Search(top=top, threshold=threshold, longest=longest, whole_words=whole_words)
         pairs = paired(questions, contexts)
         found = answer(self.network, self.tokenizer, pairs, search, progress=progress)
-        return _as_given(_longer(questions, contexts), found)
+        return as_given(longer(questions, contexts), found)
 
     def choose(
         self,
@@ -335,7 +252,7 @@ class Model:
         single = isinstance(contexts, str)
         require(single == (candidates is not None), "give a context and its candidates, or a list of both", BadInput)
         given = [(contexts, candidates or ())] if isinstance(contexts, str) else contexts
-        return _as_given(contexts, choose(self.network, self.tokenizer, given, progress=progress))
+        return as_given(contexts, choose(self.network, self.tokenizer, given, progress=progress))
 
     def _classify(
         self, given: Iterable[str | tuple[str, str]], top: int | None, progress: Progress | None
@@ -345,8 +262,26 @@ class Model:
             self.network, self.tokenizer, given, labels=self.labels, problem=problem, top=top, progress=progress
         )
 
+    def quantise(self, sample: Sequence[Any], *, loss: float = 0.005) -> Model:
+        """The same model in int8 for a CPU, if it changes no more than `loss` on a sample of what it will read.
+
+        The sample is what the use takes: texts; (question, context) or (text, text) pairs; (context, candidates). The
+        loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`.
+        """
+        small = Model(replace(self.checkpoint, network=in_int8(self.network)))
+        measured, compared = change(self, small, sample)
+        require(
+            measured <= loss,
+            f"int8 changes the {compared} of {len(sample)} samples by {measured:.4f}, more than loss={loss} allows; "
+            "keep the model in fp32 or allow more",
+            BadInput,
+        )
+        log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), measured)
+        return small
+
     def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
         """Write a folder that `clearhead.load` and transformers read; whole or not at all."""
+        require(not is_int8(self.network), "an int8 model is for use alone; save the fp32 one it was made of", BadInput)
         write_folder(self.checkpoint, Path(folder), heads)
 
     def publish(self, name: str, *, heads: Sequence[str] | None = None, private: bool = False) -> str:
@@ -366,15 +301,3 @@ class Model:
     def __repr__(self) -> str:
         heads = ", ".join(self.network.heads) or "none"
         return f"Model({self.checkpoint.description.family}, {self.parameters / 1e6:.1f} M parameters, heads: {heads})"
-
-
-def _as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
-    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
-    if isinstance(given, str):
-        return next(found)
-    return list(found) if isinstance(given, Sized) else found
-
-
-def _longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
-    """The side of a pair that says how many there are."""
-    return second if isinstance(first, str) else first

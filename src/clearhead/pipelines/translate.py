@@ -1,40 +1,107 @@
-"""Sentences to their translations, by any model that reads a source: recurrent or Transformer."""
+"""Texts to their translations, sentence by sentence, by any model that reads a source: recurrent or Transformer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from clearhead.decoding.beam import beam_search
-from clearhead.decoding.continuing import continuing
-from clearhead.decoding.contract import Continues
-from clearhead.decoding.controls import Controls
-from clearhead.decoding.onward import greedy
-from clearhead.nn.network import Network
-from clearhead.nn.record import evaluating
+from clearhead.errors import WrongTask
+from clearhead.pipelines.batches import chunks_of_text
+from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.manner import Manner
+from clearhead.pipelines.portions import Portions, portions
+from clearhead.pipelines.write import Writer
 from clearhead.text import Tokenizer
 
-_SENTENCES = 64  # written at a time
+LONGEST = 127  # tokens of a source that is read at once: models for sentences have seen no longer ones
+_SLACK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A portion of the text, what was written for it, and its score as in `Written`."""
+
+    source: str
+    text: str
+    score: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"source": self.source, "text": self.text, "score": self.score}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A text written anew, such as its translation, and the parts it was put together from."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "parts": [part.to_dict() for part in self.parts]}
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def rewrite(
+    writer: Writer,
+    texts: Iterable[str],
+    manner: Manner,
+    *,
+    prefix: str = "",
+    limit: int = LONGEST,
+    whole: bool = False,
+    longest: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Rewritten]:
+    """Write each text anew, in portions of at most `limit` tokens that follow `prefix`; see `portions`.
+
+    A portion may become twice as long as the next power of two, or have `longest` tokens.
+    """
+    check_reads(writer)
+    room = room_for(writer, prefix, limit)
+
+    def results(chunk: list[str]) -> Iterator[Rewritten]:
+        cut = [portions(writer.tokenizer, text, room, whole=whole) for text in chunk]
+        read = writer.ids([prefix + portion for one in cut for portion in one.texts])
+        limits = [longest or 2 * 2 ** len(ids).bit_length() + 8 for ids in read]
+        written = iter(writer.write(read, limits, manner, progress=progress))
+        for one in cut:
+            found = [next(written)[0] for _ in one.spans]
+            new = [writer.tokenizer.decode(output.tokens) for output in found]
+            yield Rewritten(one.join(new), _parts(one, new, [output.score for output in found]))
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+def room_for(writer: Writer, prefix: str, limit: int) -> int:
+    """How many tokens a portion may have, of `limit` at most, beside a prefix and the end token."""
+    # a word that comes to stand at the beginning may be spelt with more pieces than before
+    most = limit if writer.positions is None else min(limit, writer.positions - _SLACK)
+    return most - len(writer.ids([prefix])[0])
+
+
+def check_reads(writer: Writer) -> None:
+    """Refuse a model that knows no source."""
+    if not writer.sourced:
+        raise WrongTask("this model goes on from a prompt and reads no source; it can generate, not translate")
 
 
 def translate_texts(
-    network: Any, tokenizer: Tokenizer, texts: Sequence[str], *, beams: int = 1, longest: int = 127
+    network: Any, tokenizer: Tokenizer, texts: Sequence[str], *, beams: int = 1, longest: int = LONGEST
 ) -> list[str]:
-    """Translate each text, which should be a sentence; one beam is greedy.
+    """Translate each text, which should be a sentence, as it is; one beam is greedy.
 
-    A source of more than `longest` tokens is cut there, as in training. Sentences of like length are written together.
+    A source of more than `longest` tokens is cut there, as in training.
     """
-    sources = [[*ids[:longest], tokenizer.sep_id] for ids in tokenizer.ids_batch(texts)]
-    by_length = sorted(range(len(texts)), key=lambda i: len(sources[i]))
-    written: dict[int, str] = {}
-    model: Continues = continuing(network) if isinstance(network, Network) else network
-    with evaluating(network):
-        for start in range(0, len(by_length), _SENTENCES):
-            chosen = by_length[start : start + _SENTENCES]
-            some = [sources[i] for i in chosen]
-            controls = Controls(end=(tokenizer.sep_id,), limit=2 * len(some[-1]) + 8)
-            outputs = (
-                greedy(model, some, controls)
-                if beams == 1
-                else [best for best, *_ in beam_search(model, some, controls, beams=beams)]
-            )
-            written |= {i: tokenizer.decode(output.tokens) for i, output in zip(chosen, outputs, strict=True)}
-    return [written[i] for i in range(len(texts))]
+    writer = Writer.of(network, tokenizer)
+    read = [[*ids[:longest], writer.end] for ids in tokenizer.ids_batch(list(texts))]
+    limits = [2 * 2 ** len(ids).bit_length() + 8 for ids in read]
+    written = writer.write(read, limits, Manner(beams=beams))
+    return [tokenizer.decode(best.tokens) for best, *_ in written]
+
+
+def _parts(cut: Portions, new: Sequence[str], scores: Sequence[float]) -> tuple[Part, ...]:
+    return tuple(Part(*row) for row in zip(cut.texts, new, scores, strict=True))

@@ -1,4 +1,4 @@
-"""The tokenizer families, put together from a vocabulary: BERT's, RoBERTa's and ALBERT's, and whole words."""
+"""The tokenizer families, put together from a vocabulary: those of BERT, RoBERTa, GPT-2, ALBERT, T5, XLNet; words."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +8,9 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 ALBERT_SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+GPT2_SPECIALS = ("<|endoftext|>",)
+T5_SPECIALS = ("<pad>", "</s>", "<unk>", *(f"<extra_id_{i}>" for i in range(100)))
+XLNET_SPECIALS = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>")
 _UNKNOWN = "[UNK]"
 # both families let a mask take the space before it, for it stands for a word together with that space
 _MASKS = ("<mask>", "[MASK]")
@@ -77,15 +80,46 @@ def roberta(
 def albert(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
     """Unigram pieces with their log probabilities, ALBERT's special tokens first: [CLS] A [SEP] B [SEP]."""
     names = [piece for piece, _ in pieces]
+    processor = _cls_sep(names.index("[CLS]"), names.index("[SEP]"))
+    return _unigrams(pieces, normalizer, processor, ALBERT_SPECIALS)
+
+
+def t5(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """Unigram pieces, T5's special tokens first, sentinels among them: A </s> B </s>."""
+    processor = processors.TemplateProcessing(
+        single="$A:0 </s>:0", pair="$A:0 </s>:0 $B:0 </s>:0", special_tokens=[_special("</s>", pieces)]
+    )
+    return _unigrams(pieces, normalizer, processor, T5_SPECIALS)
+
+
+def xlnet(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """Unigram pieces, XLNet's special tokens first: A <sep> B <sep> <cls>, the last in a segment of its own."""
+    processor = processors.TemplateProcessing(
+        single="$A:0 <sep>:0 <cls>:2",
+        pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
+        special_tokens=[_special(token, pieces) for token in ("<sep>", "<cls>")],
+    )
+    return _unigrams(pieces, normalizer, processor, XLNET_SPECIALS)
+
+
+def _unigrams(
+    pieces: Sequence[tuple[str, float]],
+    normalizer: normalizers.Normalizer,
+    processor: processors.PostProcessor,
+    specials: Sequence[str],
+) -> tokenizers.Tokenizer:
+    names = [piece for piece, _ in pieces]
     library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=names.index("<unk>")))
     library.normalizer = normalizer
     library.pre_tokenizer = pre_tokenizers.Metaspace()
-    library.post_processor = _cls_sep(names.index("[CLS]"), names.index("[SEP]"))
+    library.post_processor = processor
     library.decoder = decoders.Metaspace()
-    library.add_special_tokens(
-        [AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in ALBERT_SPECIALS]
-    )
+    library.add_special_tokens([AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in specials])
     return library
+
+
+def _special(token: str, pieces: Sequence[tuple[str, float]]) -> tuple[str, int]:
+    return token, [piece for piece, _ in pieces].index(token)
 
 
 def _cls_sep(cls_id: int, sep_id: int) -> processors.PostProcessor:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import tokenizers
@@ -15,7 +16,14 @@ from clearhead.text.unigrams import learn_unigrams
 from clearhead.text.wordcounts import count_words, with_common_characters
 from clearhead.text.wordpieces import learn_wordpieces
 
-KINDS = ("wordpiece", "bpe", "unigram", "word")
+KINDS = ("wordpiece", "bpe", "unigram", "word", "gpt2", "t5", "xlnet")
+# kinds that learn alike and differ in their special tokens
+_BPE = {"bpe": families.ROBERTA_SPECIALS, "gpt2": families.GPT2_SPECIALS}
+_UNIGRAM: dict[str, tuple[Sequence[str], Callable[..., tokenizers.Tokenizer]]] = {
+    "unigram": (families.ALBERT_SPECIALS, families.albert),
+    "t5": (families.T5_SPECIALS, families.t5),
+    "xlnet": (families.XLNET_SPECIALS, families.xlnet),
+}
 
 
 def train_tokenizer(
@@ -31,9 +39,9 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from files, or from texts, streamed; `progress` gets the bytes read so far.
 
-    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's) or word (whole words). What is rarer
-    than `min_frequency`, and words with characters beyond the `limit_alphabet` most frequent, teach nothing; bpe keeps
-    case and every byte.
+    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's), word (whole words), gpt2 (bpe), t5 or
+    xlnet (unigram). What is rarer than `min_frequency`, and words with characters beyond the `limit_alphabet` most
+    frequent, teach nothing; bpe keeps case and every byte.
     """
     paths = [files] if isinstance(files, str | Path) else list(files)
     require(kind in KINDS, f"There is no tokenizer of kind {kind!r}; choose {', '.join(KINDS)}.", BadInput)
@@ -41,9 +49,9 @@ def train_tokenizer(
     require(limit_alphabet >= 1, f"limit_alphabet is {limit_alphabet}; it must be 1 or more.", BadInput)
     require(bool(paths) != (texts is not None), "Give either files or texts to train on, and not both.", BadInput)
     stream = read_texts(paths, progress) if texts is None else watched(texts, progress)
-    if kind == "bpe":
-        return _train_bpe(stream, vocabulary, min_frequency)
-    train = {"wordpiece": _train_wordpiece, "unigram": _train_unigram, "word": _train_words}[kind]
+    if kind in _BPE:
+        return _train_bpe(stream, vocabulary, min_frequency, _BPE[kind])
+    train = {"wordpiece": _train_wordpiece, "word": _train_words}.get(kind) or partial(_train_unigram, kind)
     return train(stream, vocabulary, min_frequency, limit_alphabet, lowercase)
 
 
@@ -75,9 +83,9 @@ def _splits(normalizer: normalizers.Normalizer) -> Callable[[str], list[str]]:
     return lambda form: [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
 
 
-def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int) -> Tokenizer:
+def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int, specials: Sequence[str]) -> Tokenizer:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    least = len(families.ROBERTA_SPECIALS) + len(alphabet)
+    least = len(specials) + len(alphabet)
     require(vocabulary >= least, f"A bpe vocabulary of {vocabulary} is too small: {least} is the least.", BadInput)
     library = tokenizers.Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -85,7 +93,7 @@ def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int) -> Tok
         vocab_size=vocabulary,
         min_frequency=min_frequency,
         show_progress=False,
-        special_tokens=list(families.ROBERTA_SPECIALS),
+        special_tokens=list(specials),
         initial_alphabet=alphabet,
     )
     library.train_from_iterator(_not_empty(texts), trainer)
@@ -94,17 +102,18 @@ def _train_bpe(texts: Iterator[str], vocabulary: int, min_frequency: int) -> Tok
 
 
 def _train_unigram(
-    texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
+    kind: str, texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
 ) -> Tokenizer:
+    special, family = _UNIGRAM[kind]
     normalizer = families.albert_normalizer(lowercase=lowercase)
     counts = count_words(texts, lambda form: normalizer.normalize_str(form).split())
     words = {
         word: count for word, count in with_common_characters(counts, limit_alphabet).items() if count >= min_frequency
     }
     require(bool(words), f"No word of the corpus occurs {min_frequency} times; lower min_frequency.", BadInput)
-    pieces = learn_unigrams(words, size=vocabulary - len(families.ALBERT_SPECIALS))
-    specials = [(token, 0.0) for token in families.ALBERT_SPECIALS]
-    return Tokenizer(families.albert(specials + [item for item in pieces if item not in specials], normalizer))
+    pieces = learn_unigrams(words, size=vocabulary - len(special))
+    specials = [(token, 0.0) for token in special]
+    return Tokenizer(family(specials + [item for item in pieces if item not in specials], normalizer))
 
 
 def _not_empty(texts: Iterator[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -77,6 +77,17 @@ def load(path: Path, settings: Settings, network: nn.Module) -> tuple[State, dic
 def load_weights(path: Path, network: nn.Module) -> None:
     """Read only the network's tensors of a checkpoint folder."""
     load_network(network, _under("network.", read_tensors(path / TENSORS)), path)
+
+
+def load_mean(paths: Sequence[Path], network: nn.Module) -> None:
+    """Put the mean of several checkpoints' weights into the network; what is no real number comes from the last."""
+    mean: dict[str, Tensor] = {}
+    for path in paths:
+        for name, tensor in _under("network.", read_tensors(path / TENSORS)).items():
+            # doubles, because many small differences are added up
+            share = tensor.double() / len(paths) if tensor.is_floating_point() else tensor
+            mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
+    load_network(network, mean, paths[-1])
 
 
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ Forward = Callable[[Tensor, Packed, Tensor | None], Tensor]
 
 _STEPS = 8  # shapes between a number of tokens and its double: a batch is filled up by 6 % on average
 _FEWEST = 64
+_TILE = 128  # what the attention kernel works on at a time: shorter texts are no quicker
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Shape:
         """Find the shape that a batch is filled up to; `limit` is the longest sequence that there are positions for."""
         step = max(_FEWEST, 2 ** (tokens.bit_length() - 1)) // _STEPS
         whole = max(_FEWEST, -(-tokens // step) * step)
-        longest = min(max(_FEWEST, 2 ** (layout.max_length - 1).bit_length()), limit)
-        fillers = -(-(whole - tokens) // longest)
+        longest = min(max(_TILE, 2 ** (layout.max_length - 1).bit_length()), limit)
+        fillers = max(1, -(-(whole - tokens) // longest))
         return cls(whole, -(-(layout.batch + fillers) // 8) * 8, longest)
 
 
@@ -54,7 +55,9 @@ def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
     """Let a network's encoder replay its passes while it trains, if it can; evaluation goes the usual way."""
     encoder: Any = getattr(network, "encoder", None)
     weights = [weight for weight in network.parameters() if weight.requires_grad]
-    able = weights and weights[0].is_cuda and encoder is not None
+    # ids to hidden states is all that can be recorded: no source beside them, and nothing recurrent
+    fits = hasattr(encoder, "embeddings") and not hasattr(encoder, "encode")
+    able = weights and weights[0].is_cuda and fits
     if not (wanted and able and any(weight.requires_grad for weight in encoder.parameters())):
         yield False
         return
@@ -82,7 +85,8 @@ class _Graphs:
 
     def __call__(self, ids: Tensor, layout: Packed, segments: Tensor | None = None) -> Tensor:
         """Do what the encoder does."""
-        if self.busy or not (self._encoder.training and torch.is_grad_enabled()) or self._watched():
+        known = segments is None or isinstance(segments, Tensor)  # what else is read beside the ids has no place here
+        if self.busy or not known or not (self._encoder.training and torch.is_grad_enabled()) or self._watched():
             return self._forward(ids, layout, segments)
         shape = Shape.of(layout, ids.shape[0], self._encoder.max_length)
         key = shape, segments is not None

@@ -8,7 +8,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.errors import BadInput, ClearheadError
-from clearhead.training.checkpoint import checkpoints, clean, load, load_weights, name_of, remove, save, step_of
+from clearhead.training.checkpoint import (
+    checkpoints,
+    clean,
+    load,
+    load_mean,
+    load_weights,
+    name_of,
+    remove,
+    save,
+    step_of,
+)
 from clearhead.training.distributed import Ranks
 from clearhead.training.optimisers import load_optimisers, optimiser_tensors
 from clearhead.training.settings import Settings
@@ -59,8 +69,10 @@ class Keeper:
         memories = optimiser_tensors(self._optimisers, self._network)
         self._write(name_of("step", state.step), replace(state, elapsed=elapsed), memories)
         if self._ranks.first:
+            wanted = self._to_average(state)
             for path in checkpoints(self._folder)[: -self._settings.every.keep]:
-                remove(path)
+                if path not in wanted:
+                    remove(path)
             # only now: a checkpoint before this one may have remembered another best
             for path in checkpoints(self._folder, "best"):
                 if step_of(path) != state.best_step:
@@ -77,6 +89,12 @@ class Keeper:
         if state.best_step not in (None, state.step):
             with self._sharding.whole():
                 load_weights(self._folder / name_of("best", state.best_step or 0), self._network)
+
+    def average(self, state: State) -> None:
+        """Put the mean weights of the last checkpoints into the network, if the settings ask for it."""
+        if self._settings.every.average > 1:
+            with self._sharding.whole():
+                load_mean(self._to_average(state), self._network)
 
     def roll_back(self, state: State) -> State:
         """Go back to the last planned checkpoint before the bad steps, and on with the batches that come next.
@@ -108,6 +126,14 @@ class Keeper:
             pace=state.pace,
             closing=state.closing,
         )
+
+    def _to_average(self, state: State) -> list[Path]:
+        """The last checkpoints that were planned, this step's included; one that Ctrl-C made is passed over."""
+        every = self._settings.every.save
+        planned = [
+            path for path in checkpoints(self._folder) if step_of(path) % every == 0 or step_of(path) == state.step
+        ]
+        return planned[-self._settings.every.average :]
 
     def _write(self, name: str, state: State, memories: dict[str, Tensor]) -> None:
         with self._sharding.whole():

@@ -36,7 +36,7 @@ Evaluate = Callable[[], Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How a run ended. With a metric, a run that is over leaves its best weights in the network, else its last."""
+    """How a run ended. A run that is over leaves its last weights in the network, with a metric its best ones."""
 
     exit: Literal["finished", "stopped early", "interrupted"]
     step: int
@@ -145,6 +145,8 @@ def train(
         finished = early or budget.done(state)
         if finished and settings.metric is not None:
             keeper.load_best(state)
+        elif finished:
+            keeper.average(state)
         sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
         return Result(
             exit="stopped early" if early else "finished" if finished else "interrupted",

@@ -4,9 +4,10 @@ import re
 
 import torch
 from torch import nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from clearhead.errors import BadInput, require
+from clearhead.training.muon import BatchedMuon
 from clearhead.training.settings import Settings
 from clearhead.training.sharding import as_sharded, as_whole
 
@@ -30,9 +31,9 @@ def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
     found: list[Optimizer] = []
     if muon:
         matrices = [{"params": weights, "scale": scale} for scale, weights in muon.items()]
-        # updates of the size AdamW's have, so that one learning rate serves both (Liu et al. 2025)
+        # updates of the size AdamW's have, so that one learning rate serves both
         found.append(
-            Muon(
+            BatchedMuon(
                 matrices,
                 settings.learning_rate,
                 weight_decay=settings.weight_decay,

@@ -24,6 +24,16 @@ def trapezoidal(progress: float, warmup: float, cooldown: float = COOLDOWN) -> f
     return min(_rise(progress, warmup), 1.0, (1 - progress) / cooldown)
 
 
+def noam(progress: float, warmup: float) -> float:
+    """Go up to 1 during the warm-up, then down with the square root of the time (Vaswani et al. 2017, section 5.3)."""
+    return _rise(progress, warmup) if progress <= warmup else math.sqrt(warmup / progress)
+
+
+def constant(progress: float, warmup: float) -> float:
+    """Go up to 1 during the warm-up and stay, for a run that another goes on from."""
+    return min(_rise(progress, warmup), 1.0)
+
+
 def ramp(progress: float, share: float, largest: int) -> int:
     """How many micro-batches a step has: from one to `largest` in the first `share` of the run."""
     return largest if progress >= share else max(1, math.ceil(largest * progress / share))
@@ -37,4 +47,6 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
     "linear": linear,
     "cosine": cosine,
     "trapezoidal": trapezoidal,
+    "constant": constant,
+    "noam": noam,
 }

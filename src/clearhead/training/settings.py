@@ -6,19 +6,20 @@ from typing import Any, Literal, get_args
 
 from clearhead.errors import require
 
-Schedule = Literal["linear", "cosine", "trapezoidal"]
+Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam"]
 Optimiser = Literal["adamw", "muon"]
 Precision = Literal["auto", "fp32", "bf16"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Every:
-    """After how many steps something happens, and how many checkpoints to keep."""
+    """After how many steps something happens, how many checkpoints to keep, and how many are averaged at the end."""
 
     log: int = 10
     save: int = 500
     evaluate: int = 500
     keep: int = 2
+    average: int = 1
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -74,6 +75,12 @@ class Settings:
         for name, kind in (("schedule", Schedule), ("optimiser", Optimiser), ("precision", Precision)):
             value, known = getattr(self, name), get_args(kind)
             require(value in known, f"unknown {name} {value!r}; known: {', '.join(known)}")
+        average = self.every.average
+        require(
+            average == 1 or self.metric is None,
+            f"every.average {average} takes the last weights, metric {self.metric!r} the best; choose one of the two",
+        )
+        require(self.schedule != "noam" or self.warmup > 0, "the schedule noam needs a warmup; give 0.1, say")
         require(self.patience is None or self.patience >= 1, f"patience must be at least 1, got {self.patience}")
         require(
             self.patience is None or self.metric is not None,

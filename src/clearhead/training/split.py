@@ -10,7 +10,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput
 from clearhead.nn.layout import Packed
 
-_BY_TOKEN = {"tags", "next", "previous"}
+_BY_TOKEN = {"tags", "next", "previous", "place", "rank"}
 _BY_SEQUENCE = {"next_sentence", "sentence_order", "classes", "scores", "starts", "ends", "candidates"}
 _BY_POSITION = {"where"}
 _WITH_POSITION = {"labels"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clearhead.hub.names import albert, bert, distilbert, electra, gpt2, marian, modernbert, roberta, t5
+from clearhead.hub.names import albert, bert, distilbert, electra, gpt2, marian, modernbert, roberta, t5, xlnet
 from clearhead.hub.names.table import Names
 
 NAMES: dict[str, Names] = {
@@ -17,6 +17,7 @@ NAMES: dict[str, Names] = {
     "t5": t5.NAMES,
     "camembert": roberta.names("Camembert"),
     "xlm-roberta": roberta.names("XLMRoberta"),
+    "xlnet": xlnet.NAMES,
 }
 
 

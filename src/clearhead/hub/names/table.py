@@ -38,6 +38,9 @@ class Names:
     # where the fields of config.json are not one to one ours
     read_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
     write_config: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    # where the tensors of a file are not shaped as linear maps
+    read_tensors: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
+    write_tensors: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
     # where a family's tables depend on its configuration
     version: "Callable[[Any], Names] | None" = None
 
@@ -56,12 +59,12 @@ def their_names(names: Names, ours: str) -> tuple[str, ...]:
     else:
         head, _, path = path.partition(".")
         table = names.heads[head]
-    if (whole := f"{path}.{leaf}".lstrip(".")) in table:
-        return (str(table[whole]),)
     numbers = _NUMBER.findall(path)
+    prefix = names.stem if owner == "encoder" else ""
+    if (whole := numbered(f"{path}.{leaf}".lstrip("."))) in table:
+        return (prefix + str(table[whole]).format(*numbers),)
     theirs = table[numbered(path)]
     modules = (theirs,) if isinstance(theirs, str) else theirs
-    prefix = names.stem if owner == "encoder" else ""
     return tuple(prefix + module.format(*numbers) + "." + leaf for module in modules)
 
 

@@ -34,8 +34,8 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 def settle(kind: type[Chosen], *layers: Mapping[str, Any]) -> Chosen:
     """Choose options: those of a call over those of the pipeline over the defaults."""
-    said = {name: value for layer in layers for name, value in layer.items() if name not in _IDLE}
     known = [spec.name for spec in fields(kind)]
+    said = {name: value for layer in layers for name, value in layer.items() if name in known or name not in _IDLE}
     for name in said:
         require(name in known, f"{name} is no option of this pipeline; it has {', '.join(known)}", BadInput)
     return kind(**said)

@@ -12,7 +12,9 @@ from clearhead.hub.remote import find
 from clearhead.pipelines.dropin.feature_extraction import FeatureExtraction
 from clearhead.pipelines.dropin.fill_mask import FillMask
 from clearhead.pipelines.dropin.question_answering import QuestionAnswering
+from clearhead.pipelines.dropin.text2text import Summarization, Text2Text, Translation, languages
 from clearhead.pipelines.dropin.text_classification import TextClassification
+from clearhead.pipelines.dropin.text_generation import TextGeneration
 from clearhead.pipelines.dropin.token_classification import TokenClassification
 from clearhead.pipelines.dropin.zero_shot import ZeroShotClassification
 from clearhead.pipelines.model import Model, load
@@ -42,8 +44,12 @@ TASKS: Mapping[str, Task] = {
     "ner": TokenClassification,
     "question-answering": QuestionAnswering,
     "sentiment-analysis": TextClassification,
+    "summarization": Summarization,
     "text-classification": TextClassification,
+    "text-generation": TextGeneration,
+    "text2text-generation": Text2Text,
     "token-classification": TokenClassification,
+    "translation": Translation,
     "zero-shot-classification": ZeroShotClassification,
 }
 
@@ -63,14 +69,16 @@ def pipeline(
     truncated. `device` is a name or, as in v4, a number: -1 for the CPU, else that GPU.
     """
     known = ", ".join(TASKS)
+    if codes := languages(task):
+        task, options = "translation", {"src_lang": codes[0], "tgt_lang": codes[1], **options}
     if task not in TASKS:
         raise NotFound(f"there is no pipeline for {task!r}; clearhead has {known}")
     if isinstance(device, int):
         device = "cpu" if device < 0 else f"cuda:{device}"
-    if isinstance(model, Model):
-        loaded = model if device is None else model.to(device)
-    else:
+    if model is None or isinstance(model, str | Path):
         loaded = load(model, device=device or "cpu", dtype=_precision(torch_dtype))
+    else:
+        loaded = model if device is None else model.to(device)
     if tokenizer is not None:
         own = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
         loaded = Model(replace(loaded.checkpoint, tokenizer=own))

@@ -11,14 +11,17 @@ import torch
 
 from clearhead.data.finetuning import FineTuning
 from clearhead.data.look import Look, look
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadConfig, BadInput, require
 from clearhead.evaluation.tasks import Figures
+from clearhead.hub.card import write_card
 from clearhead.hub.remote import find
+from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
 from clearhead.nn.attend import Attend
+from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
-from clearhead.training.card import Training, save_with_card
+from clearhead.training.card import Training, save_with_card, section
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.kinds import KINDS, READERS, Kind, Options, Read, evaluate
@@ -62,24 +65,29 @@ def finetune(
     columns: Columns | None = None,
     device: str = "cpu",
     shard: bool = False,
+    skill_for: Sequence[str] | None = None,
     tensorboard: bool = False,
     command: str | None = None,
 ) -> Outcome:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
-    For `shard` see `training.loop`. `command` is what the card says the run was started with.
+    With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. For
+    `shard` see `training.loop`. `command` is what the card says the run was started with.
     """
     recipe, task = recipe or Finetune(), find_kind(kind)
+    if skill_for is not None and recipe.lora is None:
+        raise BadConfig("a skill is made of LoRA adapters; set their rank, such as lora=8")
     training = task.read(data, columns or {})
     held_out = task.read(dev, columns or {}) if dev is not None else []
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    model = task.prepare(load(source), labels)
+    start = Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
+    model = task.prepare(start, labels)
     without_attention_dropout(model)
     length = min(recipe.length, model.encoder.max_length)
     encoded = task.encode(training, model.tokenizer, labels, length)
     if recipe.lora is not None:
-        _adapt(model, recipe.lora)
+        _adapt(model, recipe.lora, task.head)
     result = train(
         task.task(model, encoded, recipe.objective),
         FineTuning(encoded, seed=recipe.train.seed, items=recipe.items),
@@ -91,14 +99,23 @@ def finetune(
         report=Report(out / RUN, tensorboard=tensorboard),
     )
     model.network.eval()
-    _merge(model)
+    done = result.exit != "interrupted" and first_process()
+    if skill_for is not None and done:
+        _save_skill(model, out, task.head, skill_for)
+        remove_lora(model.network)
+        model = Model(learn(start.checkpoint, out))  # as it will be read again
+    else:
+        _merge(model)
     figures = evaluate(kind, model, held_out) if held_out else {}
-    if result.exit != "interrupted" and first_process():
+    if done:
         facts = {"task": kind, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if held_out:
             facts["measured on"] = f"{dev} ({len(held_out):,} examples)"
         told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
-        save_with_card(model, out, told, base_model=str(source))
+        if skill_for is None:
+            save_with_card(model, out, told, base_model=str(source))
+        else:
+            write_card(section(told), out)
     return Outcome(model=model, result=result, figures=figures)
 
 
@@ -160,9 +177,28 @@ def without_attention_dropout(model: Model) -> None:
             module.dropout = 0.0
 
 
-def _adapt(model: Model, rank: int) -> None:
+def _adapt(model: Model, rank: int, head: str | None) -> None:
+    model.network.requires_grad_(False)
     add_lora(model.encoder, ["qkv", "output", "up", "down"], rank)
-    model.network.heads.requires_grad_(True)
+    if head is not None:
+        model.network.heads[head].requires_grad_(True)
+
+
+def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str]) -> None:
+    vector = model.checkpoint.sentence or SentenceVector("mean")
+    layer = None if head is None else model.network.heads[head].get_parameter("classifier.weight")
+    (scale,) = {module.scale for module in model.network.modules() if isinstance(module, LoRA)}
+    described = Skill(
+        encoder=encoder_digest(model.encoder),
+        uses=tuple(uses),
+        head=head,
+        outputs=0 if layer is None else layer.shape[0],
+        labels=model.labels,
+        problem=model.checkpoint.description.problem,
+        pooling=vector.pooling if head is None else None,
+        scale=scale,
+    )
+    write_skill(described, model.network, folder)
 
 
 def _merge(model: Model) -> None:

@@ -12,10 +12,13 @@ from torch import Tensor
 from clearhead.data.answers import encode_answers
 from clearhead.data.collate import encode_choices, encode_pairs, encode_texts
 from clearhead.data.encoded import Encoded
+from clearhead.data.instruct import encode_instructions, read_instructions
 from clearhead.data.labels import Labels
 from clearhead.data.readers import a_score, read_texts, some_classes
 from clearhead.data.tags import encode_tags
+from clearhead.errors import WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Figures
+from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
@@ -31,10 +34,12 @@ from clearhead.training.task import Task
 from clearhead.training.tasks import (
     Choose,
     Classify,
+    ClassifyAndContinue,
     Contrast,
     CosineRegression,
     FindSpans,
     MultiLabel,
+    NextToken,
     Regress,
     TagTokens,
 )
@@ -48,6 +53,7 @@ class Options:
 
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
+    lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,14 @@ def _class_weights(encoded: Encoded, target: str, labels: int) -> Tensor:
 
 def _classify(model: Model, encoded: Encoded, options: Options) -> Task:
     weights = _class_weights(encoded, "classes", len(model.labels or ())) if options.class_weights else None
-    return Classify(model.network, class_weights=weights, label_smoothing=options.label_smoothing)
+    told: dict[str, Any] = {"class_weights": weights, "label_smoothing": options.label_smoothing}
+    if not options.lm_weight:
+        return Classify(model.network, **told)
+    family = model.checkpoint.description.family
+    require(
+        isinstance(model.encoder, Gpt2), f"lm_weight is for gpt2, which reads forwards; this is {family}", WrongTask
+    )
+    return ClassifyAndContinue(model.network, weight=options.lm_weight, **told)
 
 
 def _tag(model: Model, encoded: Encoded, options: Options) -> Task:
@@ -101,6 +114,13 @@ def _similar(model: Model, encoded: Encoded, _: Options) -> Task:
     if "similarity" not in encoded.targets:
         return Contrast(model.network, vector)
     return CosineRegression(model.network, vector)
+
+
+def _instruct(model: Model, *_: Any) -> Task:
+    family = model.checkpoint.description.family
+    hint = f"{family} reads a source; train it with: finetune translation --text prompt --pair answer"
+    require(isinstance(model.encoder, Gpt2), hint, WrongTask)
+    return NextToken(model.network)
 
 
 KINDS: dict[str, Kind] = {
@@ -171,6 +191,15 @@ KINDS: dict[str, Kind] = {
         head=None,
         outputs=lambda _: 0,
         metric="spearman",
+    ),
+    "instruct": Kind(
+        read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_instructions(examples, tokenizer, length=length),
+        task=_instruct,
+        head="causal_lm",
+        outputs=lambda _: 0,
+        metric="exact",
     ),
 }
 

@@ -151,5 +151,5 @@ def preset(family: str, name: str) -> Any:
 
 def without_dropout(config: Any) -> Any:
     """The same configuration with all dropout rates at 0; a classifier keeps the one that stands for its own."""
-    rates = [name for name, value in asdict(config).items() if "dropout" in name and isinstance(value, float)]
+    rates = [name for name, value in asdict(config).items() if "drop" in name and isinstance(value, float)]
     return replace(config, **dict.fromkeys(rates, 0.0))

@@ -16,10 +16,16 @@ _PAUSE = 1.0  # seconds between two looks for what the first process writes
 _LAST = "tokenizer_config.json"  # put in place after tokenizer.json, so that a tokenizer with it is whole
 
 
-def learn_vocabulary_once(corpus: Corpus, folder: Path, *, size: int, progress: Progress | None = None) -> Tokenizer:
-    """Train a tokenizer on the corpus and save it in `folder`; one that is there already is taken."""
+def learn_vocabulary_once(
+    corpus: Corpus, folder: Path, *, size: int, kind: str = "wordpiece", progress: Progress | None = None
+) -> Tokenizer:
+    """Train a tokenizer on the corpus and save it in `folder`; one that is there already is taken.
+
+    BERT's kind makes all letters small; the others write too, and keep them.
+    """
     if first_process() and not (folder / _LAST).is_file():
-        words = train_tokenizer(texts=corpus.documents(progress), vocabulary=size)
+        small = kind == "wordpiece"
+        words = train_tokenizer(texts=corpus.documents(progress), kind=kind, vocabulary=size, lowercase=small)
         with staged(folder) as stage:
             words.save(stage)
     while not (folder / _LAST).is_file():

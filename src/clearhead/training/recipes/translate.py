@@ -20,7 +20,7 @@ from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find
 from clearhead.models import RECURRENT
 from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
-from clearhead.models.transformer import PRESETS
+from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translate import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
@@ -84,7 +84,11 @@ def recipe_for(model: str | Path) -> Translate:
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
     if near and str(model) not in NEW and not Path(model).exists():
         raise NotFound(f"there is no model {model!r}; did you mean {near[0]}? New ones are {', '.join(NEW)}")
-    return Translate(model=NEW.get(str(model)))
+    plan = Translate(model=NEW.get(str(model)))
+    if not isinstance(plan.model, TransformerConfig):
+        return plan
+    # Vaswani et al. 2017, sections 5.3 and 6.1
+    return replace(plan, train=replace(plan.train, schedule="noam", every=Every(save=200, evaluate=10**9, average=5)))
 
 
 def translate(

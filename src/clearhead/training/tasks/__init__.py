@@ -1,8 +1,9 @@
 """What can be trained: each task runs a network on a batch and gives the parts of its loss."""
 
-from clearhead.training.tasks.causal import BothNeighbours, NextToken, Translation
+from clearhead.training.tasks.causal import BothNeighbours, ClassifyAndContinue, NextToken, Translation
 from clearhead.training.tasks.distil import Distillation, RelationDistillation
 from clearhead.training.tasks.masked import MaskedLM, MaskedLMWithPairs
+from clearhead.training.tasks.permuted import GuessInOrder
 from clearhead.training.tasks.replaced import ReplacedAndMasked, ReplacedTokens, share_embeddings
 from clearhead.training.tasks.sequences import Choose, Classify, MultiLabel, Regress
 from clearhead.training.tasks.tokens import FindSpans, TagTokens
@@ -13,10 +14,12 @@ __all__ = [
     "BothNeighbours",
     "Choose",
     "Classify",
+    "ClassifyAndContinue",
     "Contrast",
     "CosineRegression",
     "Distillation",
     "FindSpans",
+    "GuessInOrder",
     "GuessWord",
     "MaskedLM",
     "MaskedLMWithPairs",

@@ -1,4 +1,4 @@
-"""Language modelling: the next token, the tokens on both sides (ELMo), and translation."""
+"""Language modelling: the next token, alone or beside a class, the tokens on both sides (ELMo), and translation."""
 
 # N packed tokens · V vocabulary
 
@@ -8,9 +8,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
+from clearhead.data.following import next_tokens
 from clearhead.nn.network import Network
 from clearhead.objectives.causal import IGNORE, causal_lm
+from clearhead.objectives.classes import one_class
 from clearhead.objectives.loss import Loss
+from clearhead.training.tasks.run import beside, encode, need_heads, read
 
 
 class NextToken:
@@ -33,6 +36,37 @@ class NextToken:
         head = ("causal_lm",) if isinstance(self.network, Network) else ()
         logits = self.network(*head, batch.ids, batch.layout)
         return {"next": causal_lm(logits, batch.targets["next"], label_smoothing=self.label_smoothing)}
+
+
+class ClassifyAndContinue:
+    """A class for each text, and its next tokens beside (Radford et al. 2018, section 3.2): classes + weight · next.
+
+    The network reads from left to right. Targets: classes (B,) int; what comes next is in the ids.
+    """
+
+    def __init__(
+        self, network: Network, *, weight: float, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+    ) -> None:
+        need_heads(network, "classes")
+        self.network: nn.Module = network
+        self.weights: Mapping[str, float] = {"classes": 1.0, "next": weight}
+        self.class_weights, self.label_smoothing = class_weights, label_smoothing
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the texts, and their tokens that are followed by one."""
+        followed = batch.tokens - sum(length > 0 for length in batch.layout.lengths)
+        return {"classes": batch.layout.batch, "next": followed}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Read once: the last hidden state tells the class, every one the token after it."""
+        hidden = encode(self.network, batch)
+        logits = read(self.network, "classes", hidden, batch)
+        self.class_weights = beside(logits, self.class_weights)
+        classes = one_class(
+            logits, batch.targets["classes"], class_weights=self.class_weights, label_smoothing=self.label_smoothing
+        )
+        table = self.network.get_parameter("encoder.embeddings.token.weight")  # also the output matrix
+        return {"classes": classes, "next": causal_lm(hidden @ table.mT, next_tokens(batch.ids, batch.layout))}
 
 
 class BothNeighbours:

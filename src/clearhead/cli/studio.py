@@ -1,0 +1,37 @@
+"""`clearhead studio`: every view and every use in the browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.errors import NotFound
+
+
+def studio(
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="A checkpoint folder or hub model; give it again for more to choose from."),
+    ] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Option(help="The folder of a training run; give it again for more.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port. Default: 8642, or a free one.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the studio in the browser.")] = True,
+) -> None:
+    """Open the studio: looking inside and using models, on a page of this machine that nobody else can reach.
+
+    Example: `clearhead studio --model ./my-model --model ./my-classifier --runs ./my-model`
+    """
+    try:
+        from clearhead.studio.serve import serve
+    except ImportError as error:
+        raise NotFound(f"the studio needs {error.name}; run: pip install 'clearhead[studio]'") from None
+
+    serve(
+        model or [],
+        runs or [],
+        port=port,
+        browser=browser,
+        tell=lambda address: typer.echo(f"the studio is at {address}; Ctrl+C ends it"),
+    )

@@ -1,0 +1,126 @@
+"""A skill: a small correction of an encoder (LoRA) and a head, in a folder of its own beside the encoder's.
+
+skill.json says what it is for, adapter.safetensors holds its numbers.
+"""
+
+# R rank
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadCheckpoint
+from clearhead.hub.atomic import staged
+from clearhead.hub.folder import Checkpoint, fresh_heads
+from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
+from clearhead.nn.heads import Pooling, SentenceVector
+from clearhead.nn.lora import LoRA
+from clearhead.nn.network import Network
+
+DESCRIPTION, ADAPTER, SKILLS = "skill.json", "adapter.safetensors", "skills"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill:
+    """What skill.json says. A skill has a head, or makes one vector of a text by `pooling`.
+
+    `uses` are the methods of a model that take this skill when none is named.
+    """
+
+    encoder: str  # SHA-256 of the encoder it was made for
+    uses: tuple[str, ...] = ()
+    head: str | None = None
+    outputs: int = 0
+    labels: tuple[str, ...] | None = None
+    problem: str | None = None
+    pooling: str | None = None
+    scale: float = 1.0  # of the corrections
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read and check `folder`/skill.json."""
+        path, content = folder / DESCRIPTION, read_json(folder / DESCRIPTION)
+        unknown = set(content) - {spec.name for spec in fields(cls)}
+        if unknown or not isinstance(content.get("encoder"), str):
+            raise BadCheckpoint(f"{path} is no description of a skill; it has {', '.join(content) or 'nothing'}")
+        for name in ("uses", "labels"):
+            if content.get(name) is not None:
+                content[name] = tuple(map(str, content[name]))
+        skill = cls(**content)
+        if skill.pooling is not None and skill.pooling not in get_args(Pooling):
+            raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
+        return skill
+
+
+def encoder_digest(encoder: nn.Module) -> str:
+    """Tell an encoder by its weights, adapters aside."""
+    named = {name.replace(".base.", "."): weight for name, weight in encoder.named_parameters()}
+    return digest({name: weight.detach().cpu() for name, weight in named.items() if not _is_correction(name)})
+
+
+def write_skill(skill: Skill, network: Network, folder: Path) -> None:
+    """Write the adapters and the head of a network that was trained with `add_lora`, matrices in int8."""
+    tensors: dict[str, Tensor] = {}
+    for name, module in network.encoder.named_modules():
+        if isinstance(module, LoRA):
+            tensors |= {f"encoder.{name}.down": module.down, f"encoder.{name}.up": module.up}
+    if skill.head is not None:
+        head = network.heads[skill.head]
+        tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
+    with staged(folder) as stage:
+        (stage / DESCRIPTION).write_text(json.dumps(asdict(skill), indent=2) + "\n", encoding="utf-8")
+        write_tensors(tensors, stage / ADAPTER, small=True)
+
+
+def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Checkpoint:
+    """Give the checkpoint with a skill: corrected copies of its blocks, the same embeddings, another head.
+
+    `known` is the encoder's digest, where somebody has computed it before.
+    """
+    skill = Skill.read(folder)
+    old = checkpoint.network.encoder
+    if skill.encoder != (known or encoder_digest(old)):
+        raise BadCheckpoint(f"the skill in {folder} was made for another encoder; train it again for this one")
+    tensors = read_tensors(folder / ADAPTER)
+    encoder = copy.deepcopy(old, {id(old.embeddings): old.embeddings})
+    _correct(encoder, tensors, skill.scale, folder)
+    heads: dict[str, nn.Module] = {}
+    if skill.head is not None:
+        heads = fresh_heads(checkpoint.description.family, encoder, {skill.head: skill.outputs})
+        state = {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
+        heads[skill.head].load_state_dict(state)
+    pooling: Any = skill.pooling
+    return replace(
+        checkpoint,
+        description=replace(checkpoint.description, labels=skill.labels, problem=skill.problem, architecture=None),
+        network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
+        sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
+    )
+
+
+def find_skills(folder: Path) -> dict[str, Path]:
+    """Find the skills that lie beside a checkpoint, by name."""
+    found = (folder / SKILLS).glob(f"*/{DESCRIPTION}")
+    return {path.parent.name: path.parent for path in sorted(found)}
+
+
+@torch.no_grad()
+def _correct(encoder: nn.Module, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> None:
+    wanted = {name.removeprefix("encoder.").rpartition(".")[0] for name in tensors if name.startswith("encoder.")}
+    modules = dict(encoder.named_modules())
+    if not wanted <= modules.keys():
+        raise BadCheckpoint(f"{folder} corrects {min(wanted - modules.keys())}, which this encoder does not have")
+    for name in wanted:
+        up, down = tensors[f"encoder.{name}.up"], tensors[f"encoder.{name}.down"]  # (out, R), (R, in)
+        weight: Tensor = modules[name].get_parameter("weight")
+        weight += (up @ down * scale).to(weight)
+
+
+def _is_correction(name: str) -> bool:
+    return name.endswith((".down", ".up"))

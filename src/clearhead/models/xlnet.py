@@ -1,0 +1,184 @@
+"""XLNet (Yang et al. 2019): words guessed in any order, each from all that came before it in that order.
+
+An encoder as BERT's, with positions as distances (Transformer-XL) and no mask in its input: a second stream of queries,
+which know their places alone, asks for the words. Classification reads the last token, where <cls> stands. The memory
+of earlier segments is left out, as it is in fine-tuning.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clearhead.nn.blocks import FeedForward
+from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.embeddings import TokenEmbeddings, initialise
+from clearhead.nn.heads import SequenceHead, TokenHead
+from clearhead.nn.layout import Layout, Packed, Padded
+from clearhead.nn.two_stream import RelativeAttention, Stream, TwoStreamBlock, distances, look
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class XLNetConfig:
+    """Field names are those of the published config.json; the defaults are XLNet-large."""
+
+    vocab_size: int = 32000
+    d_model: int = 1024
+    n_layer: int = 24
+    n_head: int = 16
+    d_inner: int = 4096
+    ff_activation: str = "gelu"
+    dropout: float = 0.1
+    summary_last_dropout: float = 0.1
+    layer_norm_eps: float = 1e-12
+    initializer_range: float = 0.02
+    pad_token_id: int = 5
+    bos_token_id: int = 1
+    eos_token_id: int = 2
+
+    def __post_init__(self) -> None:
+        check_config(self, self.ff_activation)
+        check_heads(self.d_model, self.n_head, ("d_model", "n_head"))
+
+    @property
+    def hidden_size(self) -> int:
+        """`d_model`, by the name that the encoders give it."""
+        return self.d_model
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """`n_layer`, by the name that the encoders give it."""
+        return self.n_layer
+
+    @property
+    def num_attention_heads(self) -> int:
+        """`n_head`, by the name that the encoders give it."""
+        return self.n_head
+
+
+class XLNet(nn.Module):
+    """Ids to hidden states, in either layout; and places to hidden states, for words that are to be guessed."""
+
+    def __init__(self, config: XLNetConfig) -> None:
+        super().__init__()
+        self.config = config
+        rate = config.dropout
+        norm = partial(nn.LayerNorm, config.d_model, eps=config.layer_norm_eps)
+        self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
+        self.query = nn.Parameter(torch.zeros(config.d_model))  # what every question starts as
+        self.blocks = nn.ModuleList(
+            TwoStreamBlock(
+                RelativeAttention(config.d_model, config.n_head, dropout=rate),
+                FeedForward(config.d_model, config.d_inner, act=config.ff_activation),
+                norm=norm,
+                dropout=rate,
+            )
+            for _ in range(config.n_layer)
+        )
+        self.dropout = nn.Dropout(rate)
+        initialise(self, config.initializer_range)
+        for name, parameter in self.named_parameters():
+            if name.endswith(("_bias", "segment", "query")):
+                nn.init.normal_(parameter, std=config.initializer_range)
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.d_model
+
+    @property
+    def max_length(self) -> int:
+        """No text is too long: positions are distances."""
+        return sys.maxsize
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token sees all others."""
+        layout = layout or Padded.full(ids)
+        text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments)
+        x = self.embeddings(ids)
+        table, seen = self._table(layout, x), look(text, text, itself=True)
+        for block in self.blocks:
+            x = block(x, table, seen)
+        return self.dropout(x)
+
+    def guess(
+        self, ids: Tensor, layout: Packed, rank: Tensor, where: Tensor, asked: Packed, segments: Tensor | None = None
+    ) -> Tensor:
+        """Hidden states (M, D) of questions: which words stand at `where` (M,), indices into the packed ids (N,)?
+
+        `asked` lays the questions out by text. A token sees those of lower `rank` (N,) and itself; a question sees
+        those of lower rank alone.
+        """
+        text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments, rank)
+        questions = Stream(asked, text.position[where], text.segment[where], rank[where])
+        x = self.embeddings(ids)
+        y = self.dropout(self.query.expand(len(where), -1))
+        table = self._table(layout, x)
+        seen, view = look(text, text, itself=True), look(questions, text, itself=False)
+        for block in self.blocks:
+            x, y = block(x, table, seen, y, view)
+        return self.dropout(y)
+
+    def _table(self, layout: Layout, like: Tensor) -> Tensor:
+        return self.dropout(distances(layout.max_length, self.config.d_model, like))
+
+
+class GuessHead(nn.Module):
+    """Which word stands here? The output matrix is the token table; each word has a bias."""
+
+    def __init__(self, token: nn.Embedding) -> None:
+        super().__init__()
+        self.weight = token.weight  # the very same parameter, (V, D)
+        self.bias = nn.Parameter(torch.zeros(token.num_embeddings))
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (…, V)."""
+        return F.linear(hidden, self.weight, self.bias)
+
+
+class LastPooler(nn.Module):
+    """One vector for a sequence: its last token, sent through a layer of its own."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(…, D) -> (B, D)."""
+        return self.dense(layout.last(hidden)).tanh()
+
+
+def heads(xlnet: XLNet, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads, each with its number of outputs; those that read <cls> share one pooler."""
+    config = xlnet.config
+    pooler = LastPooler(config.d_model)
+    of_text = partial(SequenceHead, pooler, config.d_model, dropout=config.summary_last_dropout)
+    build: dict[str, Callable[[int], nn.Module]] = {
+        "permutation_lm": lambda _: GuessHead(xlnet.embeddings.token),
+        "classes": of_text,
+        "choice": of_text,
+        "tags": lambda n: TokenHead(config.d_model, n),
+        "span": lambda n: TokenHead(config.d_model, n),
+    }
+    built = {name: build[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, config.initializer_range)
+    return built
+
+
+def _preset(layers: int, width: int, heads: int, **sizes: Any) -> XLNetConfig:
+    return replace(XLNetConfig(), n_layer=layers, d_model=width, n_head=heads, d_inner=4 * width, **sizes)
+
+
+# Yang et al. 2019, appendix A.4; "mini" and "small" are sizes to try things with
+PRESETS = {
+    "mini": _preset(4, 256, 4),
+    "small": _preset(6, 512, 8),
+    "base": _preset(12, 768, 12),
+    "large": _preset(24, 1024, 16),
+}

@@ -1,0 +1,188 @@
+"""What a model writes: prompts or sources to new tokens, by any network that begins and steps."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from clearhead.decoding.beam import beam_search
+from clearhead.decoding.continuing import continuing
+from clearhead.decoding.contract import Continues
+from clearhead.decoding.controls import Controls
+from clearhead.decoding.onward import greedy, sample, stream
+from clearhead.decoding.results import Output, Recorder
+from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.nn.network import Network
+from clearhead.nn.record import evaluating
+from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.manner import Manner
+from clearhead.text import Tokenizer
+from clearhead.text.template import Slot
+
+# texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
+_TOGETHER = 64
+_TOGETHER_GPU = 512
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A network with its tokenizer, made ready to write. `sourced`: it reads a source, and writes from nothing."""
+
+    module: nn.Module
+    model: Continues
+    tokenizer: Tokenizer
+    sourced: bool
+
+    @classmethod
+    def of(cls, network: Any, tokenizer: Tokenizer) -> Self:
+        """Take any network that writes, recurrent or not."""
+        if isinstance(network, Network):
+            return cls(network, continuing(network), tokenizer, hasattr(network.encoder, "encode"))
+        if not (hasattr(network, "begin") and hasattr(network, "step")):
+            raise WrongTask(f"a {type(network).__name__} writes no text; choose a model that translates or goes on")
+        return cls(network, network, tokenizer, hasattr(network, "read"))
+
+    @property
+    def config(self) -> Any:
+        """The family's configuration."""
+        return self.module.encoder.config if isinstance(self.module, Network) else self.module.config
+
+    @property
+    def end(self) -> int:
+        """The token that ends a text."""
+        end = getattr(self.config, "eos_token_id", None)
+        return self.tokenizer.sep_id if end is None else int(end)
+
+    @property
+    def positions(self) -> int | None:
+        """Most tokens of a text; recurrent networks know no limit."""
+        return self.module.encoder.max_length if isinstance(self.module, Network) else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.module.parameters()).device
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Texts to what is read: a source ends with the end token; a prompt begins as the tokenizer begins a text."""
+        given = self.tokenizer.ids_batch(list(texts))
+        if self.sourced:
+            return [[*ids, self.end] for ids in given]
+        opening = []
+        for item in self.tokenizer.template.single:
+            if isinstance(item, Slot):
+                break
+            opening.append(item.id)
+        # a prompt of nothing begins as a text does after the end of another
+        return [[*opening, *ids] or [self.end] for ids in given]
+
+    def controls(self, manner: Manner, limit: int) -> Controls:
+        """Make the rules: padding is never written, as far as it is a token of its own."""
+        pad = getattr(self.config, "pad_token_id", None)
+        return Controls(
+            end=(self.end,),
+            limit=limit,
+            least=manner.least,
+            banned=() if pad in (None, self.end) or not self.sourced else (pad,),
+            repetition_penalty=manner.repetition_penalty,
+            no_repeat=manner.no_repeat,
+            stop=manner.stop,
+            decode=self.tokenizer.decode if manner.stop else None,
+        )
+
+    def limit(self, length: int, longest: int) -> int:
+        """How many new tokens there is room for after a prompt, or beside a source, of this length."""
+        require(longest > 0, f"longest={longest} new tokens cannot be written; choose 1 or more", BadInput)
+        if self.positions is None:
+            return longest
+        free = self.positions if self.sourced else self.positions - length
+        if length > self.positions or free < 1:
+            raise InputTooLong(
+                f"the text has {length} tokens, the model has {self.positions} positions; give a shorter one"
+            )
+        return min(longest, free)
+
+    def write(
+        self,
+        given: Sequence[Sequence[int]],
+        longest: Sequence[int],
+        manner: Manner,
+        *,
+        recorder: Recorder | None = None,
+        progress: Progress | None = None,
+    ) -> list[list[Output]]:
+        """Write at most `longest` tokens for each: the best ways of each text, in the order asked.
+
+        Texts with like limits run together; what one gets does not depend on the others, but for chance.
+        """
+        limits = [self.limit(len(one), most) for one, most in zip(given, longest, strict=True)]
+        order = sorted(range(len(given)), key=lambda i: (limits[i], len(given[i])))
+        found: dict[int, list[Output]] = {}
+        with evaluating(self.module):
+            generator = manner.generator(self.device) if manner.sampling is not None else None
+            for group in _alike(order, limits, _TOGETHER if self.device.type == "cpu" else _TOGETHER_GPU):
+                some = [list(given[i]) for i in group]
+                controls = self.controls(manner, limits[group[0]])
+                outputs = self._choose(some, controls, manner, generator, recorder)
+                found |= dict(zip(group, outputs, strict=True))
+                if progress is not None:
+                    progress(len(group))
+        return [found[i] for i in range(len(given))]
+
+    def stream(self, given: Sequence[int], longest: int, manner: Manner) -> Iterator[int]:
+        """Give the tokens of one text as they are written; beams only know the best text at its end."""
+        require(manner.beams == 1, f"{manner.beams} beams cannot be streamed; choose one, or do not stream", BadInput)
+        controls = self.controls(manner, self.limit(len(given), longest))
+        generator = manner.generator(self.device) if manner.sampling is not None else None
+        with evaluating(self.module):
+            yield from stream(
+                self.model,
+                given,
+                controls,
+                manner.sampling,
+                generator=generator,
+                history=None if self.sourced else given,
+            )
+
+    def _choose(
+        self,
+        given: list[list[int]],
+        controls: Controls,
+        manner: Manner,
+        generator: torch.Generator | None,
+        recorder: Recorder | None,
+    ) -> list[list[Output]]:
+        history = None if self.sourced else given
+        if manner.sampling is not None and generator is not None:
+            repeated = [one for one in given for _ in range(manner.best)]
+            before = None if self.sourced else repeated
+            drawn = sample(
+                self.model, repeated, controls, manner.sampling, generator=generator, history=before, recorder=recorder
+            )
+            return [drawn[i : i + manner.best] for i in range(0, len(drawn), manner.best)]
+        if manner.beams == 1:
+            return [[one] for one in greedy(self.model, given, controls, history=history, recorder=recorder)]
+        return beam_search(
+            self.model,
+            given,
+            controls,
+            beams=manner.beams,
+            length_penalty=manner.length_penalty,
+            best=manner.best,
+            history=history,
+            recorder=recorder,
+        )
+
+
+def _alike(order: Sequence[int], limits: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Cut an order into groups with one limit each, and no more than `most` texts."""
+    group: list[int] = []
+    for i in order:
+        if group and (len(group) == most or limits[i] != limits[group[0]]):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group

@@ -1,0 +1,46 @@
+"""The uses that every model which writes has: go on from a prompt, piece by piece too, and translate."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Unpack
+
+from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.generate import generate, stream_text
+from clearhead.pipelines.inputs import as_given
+from clearhead.pipelines.manner import How, manner, with_beams
+from clearhead.pipelines.translate import rewrite
+from clearhead.pipelines.write import Writer
+
+
+class Writes:
+    """What `Model` and `Recurrent` share."""
+
+    @property
+    def writer(self) -> Writer:
+        """The network, ready to write."""
+        raise NotImplementedError
+
+    def generate(
+        self,
+        prompts: str | Iterable[str],
+        *,
+        longest: int = 128,
+        progress: Progress | None = None,
+        **how: Unpack[How],
+    ) -> Any:
+        """Write on from a prompt, or anew from a source, `longest` tokens at most; for `how` see `pipelines.manner`."""
+        given = [prompts] if isinstance(prompts, str) else prompts
+        return as_given(prompts, generate(self.writer, given, longest, manner(**how), progress))
+
+    def stream(self, prompt: str, *, longest: int = 128, **how: Unpack[How]) -> Iterator[str]:
+        """The text of `generate`, piece by piece while it is written."""
+        return stream_text(self.writer, prompt, longest, manner(**how))
+
+    def translate(
+        self, texts: str | Iterable[str], *, prefix: str = "", progress: Progress | None = None, **how: Unpack[How]
+    ) -> Any:
+        """A text in the other language, sentence by sentence; four beams, if nothing else is said.
+
+        `prefix` is put before every sentence, such as T5's "translate English to German: ".
+        """
+        given = [texts] if isinstance(texts, str) else texts
+        return as_given(texts, rewrite(self.writer, given, with_beams(how), prefix=prefix, progress=progress))

@@ -1,0 +1,218 @@
+"""Pre-training of models that write or guess: the next token (GPT-2, LSTM), spans (T5), words in any order (XLNet)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.permutation import SHARE, Permuted
+from clearhead.data.pretraining import PackedText
+from clearhead.data.running import RunningText, round_a_document
+from clearhead.data.shards import Shards
+from clearhead.data.source import Source
+from clearhead.data.spans import Corrupted, Corruption
+from clearhead.errors import BadConfig, require
+from clearhead.hub.config import read_config
+from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.hub.weights import read_json
+from clearhead.models import RECURRENT, gpt, rnnlm, t5, xlnet
+from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.recurrent import Recurrent
+from clearhead.text import Tokenizer
+from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
+from clearhead.training.distributed import first_process
+from clearhead.training.loop import Result, train
+from clearhead.training.recipes.finetune import without_attention_dropout
+from clearhead.training.recipes.pretrain import CORPUS, HELD_OUT, RUN, held_out_figures, without_dropout
+from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.report import Report
+from clearhead.training.settings import Every, Settings
+from clearhead.training.task import Task
+from clearhead.training.tasks import GuessInOrder, NextToken, Translation
+
+Objective = Literal["causal", "spans", "permutation"]
+Writes = Model | Recurrent
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A family of models: what it learns by, its sizes, and the kind of tokenizer that is trained for it."""
+
+    objective: Objective
+    presets: dict[str, Any]
+    tokenizer: str
+    learning_rate: float = 1e-3
+
+
+FAMILIES = {
+    "gpt2": Kind("causal", gpt.PRESETS, "gpt2"),
+    "t5": Kind("spans", t5.PRESETS, "t5"),
+    "xlnet": Kind("permutation", xlnet.PRESETS, "xlnet", learning_rate=5e-4),
+    **{name: Kind("causal", rnnlm.PRESETS, "gpt2", learning_rate=2e-3) for name in rnnlm.BUILD},
+}
+# the family that an objective is tried with first
+FIRST: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language:
+    """What can be set of a run; `recipe_for` makes one for a family and a size."""
+
+    family: str
+    model: Any
+    objective: Objective
+    length: int = 128  # tokens of a sequence
+    tokens: int = 8192  # of a micro-batch
+    corruption: Corruption = field(default_factory=Corruption)  # of spans
+    share: float = SHARE  # of a text that is guessed, by permutation
+    train: Settings = field(
+        default_factory=lambda: Settings(
+            minutes=60.0,
+            learning_rate=1e-3,
+            weight_decay=0.1,
+            warmup=0.05,
+            schedule="cosine",
+            betas=(0.9, 0.98),
+            every=Every(save=1000, evaluate=1000),
+        )
+    )
+
+
+def asked_for(family: str | None, objective: str | None, start: Path | None) -> bool:
+    """Whether these are about a model of this file: one of its families, objectives, or folders."""
+    return family in FAMILIES or objective in FIRST or (start is not None and model_type(start) in FAMILIES)
+
+
+def recipe_for(
+    family: str | None = None, preset: str | None = None, objective: str | None = None, start: Path | None = None
+) -> Language:
+    """Plan a run: a family chooses its objective, an objective its family, a folder to go on from both.
+
+    The size is "mini" unless named.
+    """
+    if start is not None:
+        plan = recipe_for(model_type(start), None, objective)
+        found = RecurrentModel.load(start).network.config if is_recurrent(start) else read_config(start).config
+        return replace(plan, model=found)
+    family = FIRST.get(objective or "", "gpt2") if family is None else family
+    if family not in FAMILIES:
+        raise BadConfig(f"{family!r} does not learn by {objective!r}; choose one of {', '.join(FAMILIES)}")
+    kind = FAMILIES[family]
+    if objective not in (None, kind.objective):
+        raise BadConfig(f"{family} learns by {kind.objective!r}, not by {objective!r}; leave the objective out")
+    if (preset or "mini") not in kind.presets:
+        raise BadConfig(f"{family} has no preset {preset!r}; choose one of {', '.join(kind.presets)}")
+    plan = Language(family=family, model=without_dropout(kind.presets[preset or "mini"]), objective=kind.objective)
+    return replace(plan, train=replace(plan.train, learning_rate=kind.learning_rate))
+
+
+def pretrain_language(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    out: Path,
+    recipe: Language,
+    *,
+    device: str = "cpu",
+    shard: bool = False,
+    start: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+    tensorboard: bool = False,
+    command: str | None = None,
+) -> tuple[Writes, Result]:
+    """Train a model from scratch, or go on from the folder `start`, and save it in `out`; a stopped run goes on.
+
+    `progress` is told how many bytes of the corpus are tokenised. For `shard` see `training.loop`. `command` is what
+    the card says the run was started with.
+    """
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
+    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
+    model = build(recipe, tokenizer, start)
+    if isinstance(model, Model):
+        without_attention_dropout(model)
+        longest = model.encoder.max_length
+        require(recipe.length <= longest, f"sequences of {recipe.length} tokens do not fit {longest} positions")
+    task = task_of(recipe.objective, model.network)
+    result = train(
+        task,
+        source,
+        recipe.train,
+        out / RUN,
+        device=device,
+        shard=shard,
+        evaluate=lambda: figures(task, held_out, device),
+        report=Report(out / RUN, tensorboard=tensorboard),
+    )
+    model.network.eval()
+    if result.exit != "interrupted" and first_process():
+        facts = {"corpus": corpus_fact(corpus, shards.tokens), "measured on": HELD_OUT}
+        found = last_figures(out / RUN, result)
+        told = Training(facts=facts, recipe=recipe, result=result, figures=found, command=command)
+        if isinstance(model, Model):
+            save_with_card(model, out, told)
+        else:
+            model.save(out)
+    return model, result
+
+
+def model_type(folder: Path) -> str:
+    """What config.json calls the family of a folder."""
+    return str(read_json(folder / "config.json").get("model_type"))
+
+
+def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
+    """Make the batches of a recipe."""
+    seed = recipe.train.seed
+    sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
+    if recipe.objective == "causal":
+        return RunningText(shards, tokenizer, **sizes)
+    texts = PackedText(shards, tokenizer, **sizes)
+    if recipe.objective == "spans":
+        return Corrupted(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
+    return Permuted(texts, tokenizer, share=recipe.share, seed=seed)
+
+
+def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Writes:
+    """Make the model of a recipe with fresh weights, or open the one in `start`."""
+    torch.manual_seed(recipe.train.seed)
+    if start is not None:
+        found: Writes = Recurrent(RecurrentModel.load(start)) if is_recurrent(start) else load(start)
+        same = found.tokenizer.digest == tokenizer.digest
+        require(same, f"{start} has another tokenizer than the one given; leave it out to go on with the model's own")
+        return found
+    before, after = round_a_document(tokenizer)
+    ids = {
+        # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
+        "vocab_size": -(-tokenizer.vocabulary // 64) * 64,
+        "pad_token_id": tokenizer.pad_id if "pad" in tokenizer.special else None,
+        "bos_token_id": (before or after)[0],
+        "eos_token_id": after[0],
+    }
+    known = {spec.name: spec for spec in fields(recipe.model)}
+    if ids["pad_token_id"] is None and known["pad_token_id"].default is not None:
+        ids["pad_token_id"] = after[0]  # nothing is padded; a family that wants a token is given the end
+    config = replace(recipe.model, **{name: token for name, token in ids.items() if name in known})
+    if recipe.family in RECURRENT:
+        return Recurrent(RecurrentModel(recipe.family, RECURRENT[recipe.family].network(config), tokenizer))
+    head = "permutation_lm" if recipe.objective == "permutation" else "causal_lm"
+    return Model.create(config, tokenizer, heads={head: config.vocab_size})
+
+
+def task_of(objective: Objective, network: Any) -> Task:
+    """The task of an objective."""
+    tasks: dict[str, Callable[[Any], Task]] = {
+        "causal": NextToken,
+        "spans": Translation,
+        "permutation": GuessInOrder,
+    }
+    return tasks[objective](network)
+
+
+def figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
+    """Measure on text never trained on: the loss, and the perplexity of tokens, which depends on the tokenizer."""
+    found = held_out_figures(task, held_out, device)
+    (loss,) = found.values()
+    return {**found, "perplexity": math.exp(loss)}

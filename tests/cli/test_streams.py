@@ -1,0 +1,52 @@
+"""Files of any size: read line by line, written while the vectors come."""
+
+import numpy as np
+import pytest
+
+from clearhead.cli.inout import progress
+from clearhead.cli.vector_file import VectorFile
+from clearhead.pipelines import batches
+from pipelines.peers import SENTENCES, peers
+
+
+def test_vectors_are_written_as_they_come(tmp_path):
+    parts = [np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32) for rows in (2, 0, 5)]
+    with VectorFile(tmp_path / "some.npy") as file:
+        for part in parts:
+            file.add(part)
+    assert (file.rows, file.width) == (7, 3)
+    np.testing.assert_array_equal(np.load(tmp_path / "some.npy"), np.concatenate(parts))
+    with VectorFile(tmp_path / "none.npy") as file:
+        pass
+    assert np.load(tmp_path / "none.npy").shape == (0, 0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+def test_a_file_in_parts_gives_what_it_gives_at_once(run, tmp_path, monkeypatch, precision):
+    pair = peers("BertForMaskedLM")
+    lines, out = tmp_path / "lines.txt", tmp_path / "out.npy"
+    lines.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    monkeypatch.setattr(batches, "_CHUNK_CHARACTERS", 300)
+    code, _, err = run("embed", "--in", lines, "--model", pair.folder, "--out", out, "--precision", precision)
+    assert code == 0
+    assert f"wrote {len(SENTENCES)} vectors" in err
+    np.testing.assert_allclose(np.load(out), pair.ours.embed(SENTENCES, precision=precision), atol=1e-5)
+    code, piped, _ = run("embed", "--model", pair.folder, stdin="\n".join(SENTENCES))
+    assert piped.count("\n") == len(SENTENCES)
+
+
+def test_files_that_cannot_be_read(run, tmp_path):
+    folder = peers("BertForMaskedLM").folder
+    broken = tmp_path / "broken.txt"
+    broken.write_bytes(b"\xff\xfe")
+    assert "is not UTF-8 text (byte 0)" in run("embed", "--in", broken, "-m", folder)[2]
+    code, _, err = run("embed", "--in", tmp_path / "none.txt", "-m", folder)
+    assert code == 2
+    assert err == f"error: there is no file {tmp_path / 'none.txt'}\n"
+    assert "not both" in run("embed", "text", "--in", broken, "-m", folder)[2]
+
+
+def test_progress_says_nothing_within_a_second(capsys):
+    with progress("working", 3) as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""

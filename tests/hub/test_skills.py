@@ -1,0 +1,117 @@
+"""Skills beside an encoder, and matrices stored in int8."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import clearhead as ch
+from clearhead.errors import BadCheckpoint, BadConfig, NotFound, WrongTask
+from clearhead.hub.compact import SCALE, compact, expand
+from clearhead.hub.folder import write_folder
+from clearhead.models.modernbert import ModernBertConfig
+from clearhead.pipelines.skills import Skilled
+from clearhead.training.recipes.finetune import Finetune, finetune
+from clearhead.training.settings import Every, Settings
+
+WORDS = ["the", "red", "blue", "stone", "river", "house", "is", "here", "and", "there"]
+
+
+@given(st.integers(0, 2**31), st.floats(1e-6, 1e3))
+def test_stored_matrices_are_off_by_at_most_half_a_step(seed, size):
+    weight = torch.randn(16, 80, generator=torch.Generator().manual_seed(seed)) * size
+    read = expand(compact({"w": weight, "bias": weight[0]}))
+    step = weight.abs().amax(1, keepdim=True) / 127
+    assert ((read["w"] - weight).abs() <= 0.5001 * step).all()
+    assert torch.equal(read["bias"], weight[0])
+    again = compact(read)
+    assert torch.equal(again["w"], compact({"w": weight})["w"])  # nothing more is lost
+
+
+def test_a_row_of_zeros_stays():
+    read = expand(compact({"w": torch.zeros(40, 40)}))
+    assert torch.equal(read["w"], torch.zeros(40, 40))
+    assert set(compact({"w": torch.zeros(40, 40)})) == {"w", "w" + SCALE}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A small encoder, stored in int8, with two skills."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("home")
+    words = ch.train_tokenizer(texts=[" ".join(WORDS)] * 20, vocabulary=80)
+    config = ModernBertConfig(
+        vocab_size=words.vocabulary,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        global_attn_every_n_layers=1,
+        pad_token_id=words.pad_id,
+    )
+    model = ch.Model.create(config, words, heads={"masked_lm": words.vocabulary, "next_sentence": 2})
+    write_folder(model.checkpoint, folder, small=True)
+    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    recipe = Finetune(lora=4, items=8, length=32, train=train)
+    rows = [{"text": f"the {colour} {thing} is here", "label": colour} for colour in ("red", "blue") for thing in WORDS]
+    (folder / "colours.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    same = [{"sentence1": f"the {a}", "sentence2": f"is {b}", "score": float(a == b)} for a in WORDS for b in WORDS[:4]]
+    (folder / "same.jsonl").write_text("\n".join(map(json.dumps, same)))
+    for name, kind, data, uses in (
+        ("colour", "classify", "colours.jsonl", ["classify"]),
+        ("sameness", "similar", "same.jsonl", ["embed"]),
+    ):
+        path = folder / data
+        made = finetune(kind, folder, path, folder / "skills" / name, dev=path, recipe=recipe, skill_for=uses)
+        assert made.figures, name
+    return folder
+
+
+def test_each_use_takes_the_skill_made_for_it(home):
+    model = ch.load(home)
+    assert isinstance(model, Skilled)
+    assert set(model.skills) == {"colour", "sameness"}
+    assert model.classify("the red stone is here").label == "red"
+    assert model.classify(["the blue river is there"], skill="colour")[0].label == "blue"
+    assert ch.load(home, skill="colour").classify("the blue house is here").label == "blue"
+    assert model.fill("the [MASK] stone", top=1)
+    plain = ch.Model(model.checkpoint)
+    assert not torch.allclose(torch.as_tensor(model.embed("the stone")), torch.as_tensor(plain.embed("the stone")))
+    inner = model.embed("the stone", layers=[0])
+    assert torch.equal(torch.as_tensor(inner), torch.as_tensor(plain.embed("the stone", layers=[0])))
+    # the encoder is as it was, and its table of tokens is there once
+    assert torch.equal(
+        model.encoder.blocks[0].attention.qkv.weight, ch.load(home).encoder.blocks[0].attention.qkv.weight
+    )
+    assert model.skill("colour").encoder.embeddings is model.encoder.embeddings
+
+
+def test_loading_is_exact(home):
+    one, other = ch.load(home), ch.load(home)
+    for a, b in zip(one.network.parameters(), other.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    stored = (home / "model.safetensors").stat().st_size
+    assert stored < 2 * sum(weight.numel() for weight in one.network.parameters())
+
+
+def test_what_cannot_be_used_is_refused(home, tmp_path):
+    model = ch.load(home)
+    with pytest.raises(NotFound, match="there is no skill 'colours'; there are colour, sameness"):
+        model.classify("the red stone", skill="colours")
+    with pytest.raises(WrongTask):
+        model.tag("the red stone")
+    other = ch.Model.create(model.config, model.tokenizer)
+    other.save(tmp_path / "other")
+    with pytest.raises(BadCheckpoint, match="was made for another encoder"):
+        ch.load(tmp_path / "other", skill=home / "skills" / "colour")
+    with pytest.raises(BadConfig, match="a skill is made of LoRA adapters"):
+        finetune("classify", home, home / "colours.jsonl", tmp_path / "x", skill_for=[])
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "skill.json").write_text('{"encoder": "x", "code": "run me"}')
+    with pytest.raises(BadCheckpoint, match="is no description of a skill"):
+        ch.load(home, skill=bad)

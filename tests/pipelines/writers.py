@@ -1,0 +1,92 @@
+"""Tiny models that write, with tokenizers trained on the spot: GPT-2, Marian, T5 and recurrent ones."""
+
+import atexit
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+import clearhead as ch
+from clearhead.hub.recurrent import RecurrentModel
+from clearhead.models import RECURRENT
+from clearhead.models.seq2seq import Seq2SeqConfig
+from clearhead.models.t5 import T5Config
+from clearhead.models.transformer import TransformerConfig
+from clearhead.text import Tokenizer
+from references import randomised
+
+TEXTS = [
+    "The animal didn't cross the street because it was too tired.",
+    "Ein Hund läuft über die Straße. 我 🙂",
+    "She went to the bank to get money, he sat on the bank of the river.",
+]
+
+
+def fresh_folder() -> Path:
+    folder = Path(mkdtemp()) / "model"
+    atexit.register(rmtree, folder.parent)
+    return folder
+
+
+@cache
+def pieces() -> Tokenizer:
+    """One tokenizer for sources and targets."""
+    return ch.train_tokenizer(texts=TEXTS, kind="bpe", vocabulary=360, min_frequency=1, lowercase=False)
+
+
+@cache
+def gpt_folder() -> Path:
+    """A GPT-2 of transformers with random weights, and a byte-level tokenizer as GPT-2 has it."""
+    library = tokenizers.Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    library.train_from_iterator(TEXTS, trainer)
+    config = transformers.GPT2Config(
+        vocab_size=library.get_vocab_size(),
+        n_positions=96,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    network: Any = randomised(transformers.GPT2LMHeadModel(config), 3).eval()
+    folder = fresh_folder()
+    network.save_pretrained(folder)
+    library.save(str(folder / "tokenizer.json"))
+    settings = '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}'
+    (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
+    return folder
+
+
+@cache
+def translator(kind: str = "transformer") -> Any:
+    """A model that reads a source, with random weights large enough that words matter."""
+    torch.manual_seed(1)
+    ids = {"vocab_size": pieces().vocabulary, "pad_token_id": pieces().pad_id, "eos_token_id": pieces().sep_id}
+    folder = fresh_folder()
+    if kind.startswith("seq2seq"):
+        config = Seq2SeqConfig(**ids, bos_token_id=pieces().cls_id, embedding_size=16, hidden_size=24)
+        network = randomised(RECURRENT[kind].network(config), 1).eval()
+        RecurrentModel(kind, network, pieces()).save(folder)
+        return ch.load(folder)
+    if kind == "t5":
+        made: Any = T5Config(**ids, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    else:
+        sizes = {"encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+        heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+        made = TransformerConfig(**ids, **sizes, **heads, d_model=32, max_position_embeddings=64, scale_embedding=True)
+    model = ch.Model.create(made, pieces(), heads={"causal_lm": pieces().vocabulary})
+    randomised(model.network, 1)
+    model.save(folder)
+    return ch.load(folder)
