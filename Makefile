@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser check format bench clean
+.PHONY: demo model test test-slow test-browser check format bench clean
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -15,10 +15,9 @@ test: check
 test-slow: .venv/installed-dev
 	OMP_NUM_THREADS=2 $(BIN)/pytest -m slow
 
-# a Chromium of the system is used if there is one
-test-browser: .venv/installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[browser]'
-	command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/playwright install chromium
+# in the system's Chromium if there is one, else in playwright's, which is fetched from the network once
+test-browser: .venv/installed-browser
+	$(BIN)/python tests/browser/chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m browser tests/browser
 
 check: .venv/installed-dev
@@ -30,6 +29,10 @@ check: .venv/installed-dev
 format: .venv/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# the built-in model, on a machine with a GPU: make model CORPUS=folder DATA=folder
+model: .venv/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" make-model/build.sh '$(CORPUS)' '$(DATA)'
 
 bench: .venv/installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'
@@ -50,3 +53,7 @@ clean:
 .venv/installed-dev: .venv/torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/installed
+
+.venv/installed-browser: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[browser]'
+	touch $@

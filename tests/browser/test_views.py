@@ -1,14 +1,23 @@
 """A real browser opens every view, changes an input, and sees what a person would see."""
 
-import shutil
+import json
+from importlib.resources import files
 
 import pytest
 
-from clearhead.inside import by_hand, position_tables, senses_of, summed_input, through_layers, why
+from clearhead.inside import (
+    by_hand,
+    live,
+    position_tables,
+    senses_of,
+    summed_input,
+    through_layers,
+    training_runs,
+    why,
+)
 from clearhead.inside.trace import trace
 from inside.models import small
 
-playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
 
 TEXT = "The animal didn't cross the street because it was too tired <b>bold</b>"
@@ -25,40 +34,11 @@ VIEWS = {
 }
 
 
-@pytest.fixture(scope="module")
-def browser():
-    system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=system, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Open a view; afterwards the console must be empty and nothing asked for."""
-    complaints, pages = [], []
-
-    def opened(view, width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
-        page.goto(view.save(tmp_path / f"{view.title}.html").as_uri())
-        page.wait_for_timeout(150)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
-    assert complaints == []
-
-
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", VIEWS)
-def test_the_page_opens_and_fits(opened, name, width):
-    page = opened(VIEWS[name](), width, "dark" if width == 390 else "light")
+@pytest.mark.parametrize("name", [*VIEWS, "runs"])
+def test_the_page_opens_and_fits(opened, run_folder, name, width):
+    view = training_runs([run_folder]) if name == "runs" else VIEWS[name]()
+    page = opened(view, width, "dark" if width == 390 else "light")
     assert page.locator("h1").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("b").count() == 0
@@ -99,6 +79,31 @@ def test_the_pages_numbers_are_pythons(opened, section):
     page.locator(f"[name=section][value={section}]").check(force=True)
     caption, values = expected[section]
     assert table(page, section, caption) == pytest.approx([x for row in values for x in row], abs=6e-4)
+
+
+def test_changed_numbers_are_in_the_address(opened, visit):
+    page = opened(by_hand())
+    page.locator("#width").fill("256")
+    page.locator("#word").select_option("1")
+    again = visit(page.url, "file:")
+    assert table(again, "steps", "softmax") == table(page, "steps", "softmax")
+    assert again.locator("#word").input_value() == "1"
+    page.get_by_role("button", name="Back to the start").click()
+    assert page.url.endswith("#word=1")
+
+
+def test_curves_are_read_with_the_arrow_keys(opened, run_folder):
+    page = opened(training_runs([run_folder]))
+    assert page.locator("#charts svg").count() == 5
+    assert "steps" in page.locator("[data-name=loss] svg").text_content()
+    page.locator("[data-name=loss] svg").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[data-name=loss] .reading").inner_text() == "10 steps: first 0.9"
+    page.locator("[name=across][value=elapsed]").check(force=True)
+    page.locator("[data-name='evaluation/accuracy'] svg").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("[data-name='evaluation/accuracy'] .reading").inner_text() == "1 min : first 70"
+    assert page.url.endswith("#across=elapsed")
 
 
 def test_a_slider_moves_through_the_layers(opened):
@@ -157,6 +162,28 @@ def test_a_view_runs_in_a_notebooks_frame(browser):
     frame = page.frame_locator("iframe")
     frame.locator("#width").fill("256")
     assert frame.locator("#steps .weights td").first.inner_text() == "0.731"
+    page.close()
+
+
+def test_a_field_in_a_notebook_asks_python(browser):
+    page = browser.new_page()
+    widget = live(lambda text: trace(small(), text).heads(), "the animal")
+    page.expose_function("draw", lambda text: setattr(widget, "text", text) or widget.page)
+    source = (files("clearhead.inside") / "widget.js").read_text(encoding="utf-8")
+    model = """
+      const state = { text: "the animal", page: PAGE, problem: "" }, heard = {};
+      const model = {
+        get: (name) => state[name], set: (name, value) => (state[name] = value), on: (name, f) => (heard[name] = f),
+        save_changes: async () => { state.page = await draw(state.text); heard["change:page"](); },
+      };
+      render({ model, el: document.body });
+    """
+    page.set_content("<!doctype html><body></body>")
+    page.add_script_tag(content=source + model.replace("PAGE", json.dumps(widget.page)), type="module")
+    words = page.frame_locator("iframe").locator(".tokens.to .word")
+    words.nth(1).wait_for()
+    page.get_by_label("Text").fill("it was tired")
+    page.frame_locator("iframe").locator(".tokens.to .word", has_text="tired").first.wait_for()
     page.close()
 
 

@@ -2,15 +2,29 @@
 
 import json
 import re
+import tempfile
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-from clearhead.inside import by_hand, position_tables, senses_of, summed_input, through_layers, why
+from clearhead.inside import (
+    by_hand,
+    decoding,
+    position_tables,
+    senses_of,
+    summed_input,
+    through_layers,
+    training_runs,
+    why,
+)
 from clearhead.inside.byhand import THINKING_MACHINES, Example
+from clearhead.inside.page import message_page
 from clearhead.inside.trace import trace, trace_ids
+from clearhead.inside.view import View
 from inside.models import small
 from inside.pages import NASTY, Page
+from studio.runs import write_run
 
 HOSTILE = "the bank </script><script>alert(1)</script> <!-- <img src=x onerror=alert(1)> bank"
 
@@ -20,6 +34,11 @@ def nasty_example():
     return Example(tuple(NASTY[:2]), *parts)
 
 
+def run_named(text):
+    with tempfile.TemporaryDirectory() as home:
+        return training_runs([write_run(Path(home) / text.replace("/", "\\"))])
+
+
 VIEWS = {
     "by hand": lambda _: by_hand(),
     "input": lambda text: summed_input(small(), text, "and more"),
@@ -27,8 +46,11 @@ VIEWS = {
     "layers": lambda text: through_layers(small(), text),
     "senses": lambda text: senses_of(small(), "bank", {"a": [text], text: ["the bank"]}),
     "why": lambda text: why(small(head="classes", outputs=2, labels=("no", "yes")), text),
+    "decoding": lambda text: decoding(small("gpt2", "causal_lm"), text, beams=2, longest=4),
     "step": lambda text: trace(small(), text).step(1, 0, 0),
     "attention": lambda text: trace(small(), text).heads(),
+    "runs": run_named,
+    "message": lambda text: View("message", message_page(text), {"message": text}),
 }
 PLAIN = "the bank of the river, the bank"
 

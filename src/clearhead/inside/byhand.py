@@ -14,7 +14,7 @@ from clearhead.inside.page import page
 from clearhead.inside.view import View
 from clearhead.nn.attention import key_value, scaled_dot_product, scaled_scores, self_attention
 
-SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "main.js")
+SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "kept.js", "main.js")
 
 
 @dataclass(frozen=True, eq=False)

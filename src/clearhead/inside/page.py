@@ -48,5 +48,10 @@ def page(
     )
 
 
+def message_page(message: str) -> str:
+    """A page that says one sentence in the place of a picture."""
+    return page("message", "Not this time", ["main.js"], {"message": message})
+
+
 def _digest(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()

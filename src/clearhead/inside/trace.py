@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.inside.heads import heads_page
 from clearhead.inside.layer import Layer, read_layers, watched
 from clearhead.inside.step import step_view
@@ -17,6 +17,7 @@ from clearhead.inside.view import View
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Encoder
 from clearhead.nn.record import evaluating, record
+from clearhead.nn.two_stream import RelativeAttention
 from clearhead.text import Tokenizer
 
 
@@ -134,6 +135,10 @@ def trace_ids(
         BadInput,
     )
     network = cast(nn.Module, encoder)  # every encoder is one
+    biased = any(isinstance(part, RelativeAttention) for part in network.modules())
+    require(
+        not biased, "xlnet adds distances to its scores, which a trace does not show yet; choose another", WrongTask
+    )
     device = next(network.parameters()).device
     layout = Packed.of([len(row)], device)
     # the packed layout is the fast path: the trace shows the numbers that really are used

@@ -16,6 +16,7 @@ function compute() {
   const largest = all.heads[state.head].weights[state.word];
   const most = largest.indexOf(Math.max(...largest));
   query(".spoken").textContent = `${words[state.word]} takes most from ${words[most]}: ${figure(largest[most])}.`;
+  keepNumbers();
 }
 
 function open(name) {
@@ -27,17 +28,25 @@ function open(name) {
 
 query("#head").append(...facts.heads.map((_, i) => new Option(`head ${i + 1}`, i)));
 query("#word").append(...words.map((word, i) => new Option(word, i)));
-query("#width").value = facts.key_width;
+recallNumbers();
+query("#width").value = numbers.key_width;
 query("#width").min = 1;
 query("#width-note").textContent = facts.key_width > DRAWN
   ? `${DRAWN} features are drawn; the other ${facts.key_width - DRAWN} are 0.` : "";
 query(".controls").addEventListener("submit", (event) => event.preventDefault());
-query("#section").addEventListener("change", (event) => open(event.target.value));
-for (const name of ["head", "word"])
-  query(`#${name}`).addEventListener("change", (event) => {
-    state[name] = Number(event.target.value);
+query("#section").addEventListener("change", ({ target }) => {
+  remember({ section: target.value });
+  open(target.value);
+});
+for (const [name, count] of [["head", H], ["word", words.length]]) {
+  state[name] = remembered(name, count) ?? 0;
+  query(`#${name}`).value = state[name];
+  query(`#${name}`).addEventListener("change", ({ target }) => {
+    state[name] = Number(target.value);
+    remember({ [name]: target.value });
     compute();
   });
+}
 query("#width").addEventListener("input", ({ target }) => {
   if (!(target.valueAsNumber > 0)) return;
   numbers.key_width = target.valueAsNumber;
@@ -48,5 +57,5 @@ query("#reset").addEventListener("click", () => {
   query("#width").value = facts.key_width;
   compute();
 });
-open("steps");
+open(remembered("section", Object.keys(SECTIONS)) ?? "steps");
 compute();

@@ -44,7 +44,10 @@ function show(layer) {
 query("#said-pane").hidden = !said;
 query("#asked").textContent = facts.head === "causal_lm" ? "The next token." : "The token itself, or the one behind a mask.";
 slider.max = L;
-slider.value = L;
-slider.addEventListener("input", () => show(Number(slider.value)));
+slider.value = remembered("layer", L + 1) ?? L;
+slider.addEventListener("input", () => {
+  remember({ layer: slider.value });
+  show(Number(slider.value));
+});
 query(".controls").addEventListener("submit", (event) => event.preventDefault());
-show(L);
+show(Number(slider.value));

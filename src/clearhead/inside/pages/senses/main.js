@@ -3,7 +3,9 @@
 const { occurrences, word } = facts;
 const L = facts.maps.length - 1;
 const slider = query("#layer");
-const short = ({ text, start, end, sense }, i) => `${i + 1} ${sense || text.slice(Math.max(0, start - 14), end + 12)}`;
+// Python counts characters, JavaScript counts half of some of them
+const part = (text, start, end) => Array.from(text).slice(start, end).join("");
+const short = ({ text, start, end, sense }, i) => `${i + 1} ${sense || part(text, Math.max(0, start - 14), end + 12)}`;
 const names = occurrences.map(short);
 const lowest = (layer) => Math.min(...facts.cosines[layer].flat());
 const table = heatmap(query("#cosines"), {
@@ -16,7 +18,7 @@ query("#lead").textContent =
 const rows = occurrences.map(({ text, start, end, sense }, i) => {
   const dot = element("span", { className: "dot", ariaHidden: "true" });
   dot.style.setProperty("--own", colourOf(sense));
-  const said = element("bdi", {}, text.slice(0, start), element("mark", {}, text.slice(start, end)), text.slice(end));
+  const said = element("bdi", {}, part(text, 0, start), element("mark", {}, part(text, start, end)), part(text, end));
   const kind = sense === "" ? [] : [element("span", { className: "sense" }, sense)];
   return element("li", {}, dot, element("span", { className: "number" }, String(i + 1)), said, ...kind);
 });
@@ -41,7 +43,10 @@ function show(layer) {
 }
 
 slider.max = L;
-slider.value = L;
-slider.addEventListener("input", () => show(Number(slider.value)));
+slider.value = remembered("layer", L + 1) ?? L;
+slider.addEventListener("input", () => {
+  remember({ layer: slider.value });
+  show(Number(slider.value));
+});
 query(".controls").addEventListener("submit", (event) => event.preventDefault());
-show(L);
+show(Number(slider.value));

@@ -61,3 +61,22 @@ function wordOf(token) {
   const className = special ? "word special" : "word";
   return element("bdi", { className, title: MEANING[token] ?? "" }, ...quiet, text);
 }
+
+// What is chosen lives in the address, so that a link reproduces the picture.
+const address = new URLSearchParams(location.hash.slice(1));
+
+// what the address says, if it is one of these texts, or a whole number below this one
+function remembered(name, known) {
+  const value = address.get(name);
+  if (Array.isArray(known)) return known.includes(value) ? value : null;
+  return /^\d{1,6}$/.test(value ?? "") && Number(value) < known ? Number(value) : null;
+}
+
+function remember(change) {
+  for (const [name, value] of Object.entries(change)) value === null ? address.delete(name) : address.set(name, value);
+  try {
+    history.replaceState(null, "", `#${address}`);
+  } catch {
+    // a frame inside a notebook has no address of its own
+  }
+}

@@ -38,6 +38,9 @@ function show(token) {
   query(".spoken").textContent = `${from} takes most from ${to}: ${weights[token][most]}`;
 }
 
-query("#token").addEventListener("change", (event) => show(Number(event.target.value)));
+query("#token").addEventListener("change", ({ target }) => {
+  remember({ token: target.value });
+  show(Number(target.value));
+});
 query(".controls").addEventListener("submit", (event) => event.preventDefault());
-show(facts.token);
+show(remembered("token", tokens.length) ?? facts.token);

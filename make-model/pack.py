@@ -1,0 +1,22 @@
+"""Make the built-in model of a pre-trained one: matrices in int8, the heads that fill masks and judge pairs.
+
+usage: python make-model/pack.py PRETRAINED OUT
+"""
+
+import sys
+from pathlib import Path
+
+import clearhead
+from clearhead.hub.folder import write_folder
+
+
+def main() -> None:
+    source, out = map(Path, sys.argv[1:])
+    model = clearhead.load(source)
+    write_folder(model.checkpoint, out, heads=["masked_lm", "next_sentence"], small=True)
+    (out / "vocab.txt").unlink(missing_ok=True)  # tokenizer.json holds it too
+    print(f"{clearhead.load(out)} in {sum(f.stat().st_size for f in out.iterdir() if f.is_file()) / 2**20:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()

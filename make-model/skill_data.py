@@ -1,0 +1,107 @@
+"""The training data of the six skills, out of the unpacked public sets: one folder each with train and dev files.
+
+usage: python make-model/skill_data.py DATA OUT
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def held_out(text: str, share: float) -> bool:
+    """A fixed split that depends on the text alone, so that a repeated text is on one side."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) < share * 2**32
+
+
+def lines(path: Path) -> Iterator[list[str]]:
+    for line in path.read_text("utf-8-sig").splitlines():
+        yield line.split("\t")
+
+
+def table(path: Path) -> Iterator[Row]:
+    head, *rows = lines(path)
+    for row in rows:
+        yield dict(zip(head, row, strict=False))
+
+
+def spam(data: Path) -> Iterator[Row]:
+    for label, text in lines(data / "sms_spam/SMSSpamCollection"):
+        yield {"text": text, "label": label, "held_out": held_out(text, 0.1)}
+
+
+def inference(data: Path) -> Iterator[Row]:
+    """Three classes, from parts of SNLI and MNLI and from SICK; of RTE only what is entailed is known."""
+    for first, second, label in lines(data / "snli/train-part.txt"):
+        yield {"first": first, "second": second, "label": LABELS[int(label)], "held_out": held_out(first, 0.05)}
+    for row in table(data / "glue/MNLI/train-part.tsv"):
+        out = held_out(row["premise"], 0.05)
+        yield {"first": row["premise"], "second": row["hypothesis"], "label": row["label"], "held_out": out}
+    for name in ("train", "trial"):
+        for row in table(data / f"sick/SICK_{name}.txt"):
+            label = row["entailment_judgment"].lower()
+            yield {"first": row["sentence_A"], "second": row["sentence_B"], "label": label, "held_out": name == "trial"}
+
+
+def similarity(data: Path) -> Iterator[Row]:
+    """Scores from 0 to 1: STS-B and SICK as people gave them; duplicates and entailments as fixed ones."""
+    for name in ("train", "dev"):
+        for row in table(data / f"glue/STS-B/{name}.tsv"):
+            score = float(row["score"]) / 5
+            yield {"first": row["sentence1"], "second": row["sentence2"], "score": score, "held_out": name == "dev"}
+    for row in table(data / "sick/SICK_train.txt"):
+        score = (float(row["relatedness_score"]) - 1) / 4
+        yield {"first": row["sentence_A"], "second": row["sentence_B"], "score": score}
+    for first, second, label in lines(data / "quora/train-part.txt"):
+        yield {"first": first, "second": second, "score": 0.9 if label == "1" else 0.3}
+    scores = {"0": 0.8, "1": 0.5, "2": 0.2}
+    for first, second, label in lines(data / "snli/train-part.txt"):
+        yield {"first": first, "second": second, "score": scores[label]}
+
+
+def questions(data: Path) -> dict[str, list[Row]]:
+    """SQuAD 1.1 and the part of 2.0, whose unanswerable questions teach when to say nothing."""
+    train = [
+        article for name in ("squad/train-v1.1.json", "squad2/train-part.json") for article in articles(data / name)
+    ]
+    return {"train": train, "dev": articles(data / "squad/dev-v1.1.json")}
+
+
+def articles(path: Path) -> list[Row]:
+    found: list[Row] = json.loads(path.read_text("utf-8"))["data"]
+    return found
+
+
+def write(rows: Iterable[Row], folder: Path) -> None:
+    """Write train.jsonl and dev.jsonl; a row with a sentence that is held out elsewhere is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    every = [(row.pop("held_out", False), row) for row in rows]
+    seen = {text for out, row in every if out for text in texts(row)}
+    with (folder / "train.jsonl").open("w") as train, (folder / "dev.jsonl").open("w") as dev:
+        for out, row in every:
+            if out or seen.isdisjoint(texts(row)):
+                (dev if out else train).write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def texts(row: Row) -> list[str]:
+    """The texts of a row, letters and digits alone."""
+    return ["".join(filter(str.isalnum, row[name].lower())) for name in ("text", "first", "second") if name in row]
+
+
+def main() -> None:
+    data, out = map(Path, sys.argv[1:])
+    write(spam(data), out / "spam")
+    write(inference(data), out / "inference")
+    write(similarity(data), out / "similarity")
+    (out / "questions").mkdir(parents=True, exist_ok=True)
+    for name, content in questions(data).items():
+        (out / "questions" / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": content}))
+
+
+if __name__ == "__main__":
+    main()

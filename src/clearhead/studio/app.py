@@ -1,0 +1,129 @@
+"""The web application: a handler parses the request, calls the desk in a thread, and renders what comes back."""
+
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from clearhead.errors import ClearheadError, NotFound
+from clearhead.inside.page import message_page
+from clearhead.inside.view import View
+from clearhead.studio.desk import Desk, about, skills_of
+from clearhead.studio.entry import Answer, Entry
+from clearhead.studio.guard import BodyTooLarge, Guard, read_object
+from clearhead.studio.uses import USES
+from clearhead.studio.views import VIEWS
+
+ENTRIES = {entry.path: entry for entry in (*VIEWS, *USES)}
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp:
+    """Make the application; it opens these models (folders or hub names) and runs, and no others."""
+    desk = Desk(models, runs)
+    static = _static_files()
+
+    async def shell(request: Request) -> Response:
+        known = request.url.path == "/" or request.url.path in ENTRIES
+        return Response(static["index.html"], 200 if known else 404, media_type="text/html")
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in static:
+            raise HTTPException(404, f"there is no file {name[:80]!r} here")
+        return Response(static[name], media_type=KINDS[Path(name).suffix])
+
+    async def studio(request: Request) -> Response:
+        entries = [entry.to_dict() for entry in ENTRIES.values()]
+        return JSONResponse({"models": desk.models, "runs": len(desk.runs), "entries": entries})
+
+    async def model(request: Request) -> Response:
+        name = request.query_params.get("model") or desk.models[0]
+        whole = await run_in_threadpool(desk.model, name)
+        found = await run_in_threadpool(desk.model, name, request.query_params.get("skill"))
+        return JSONResponse(about(name, found, skills_of(whole)))
+
+    async def answer(request: Request) -> Response:
+        found = await _answered(request, desk)
+        return JSONResponse(found.data if isinstance(found, View) else found)
+
+    async def picture(request: Request) -> Response:
+        page, status = "", 200
+        try:
+            found = await _answered(request, desk)
+            page = found.html if isinstance(found, View) else message_page("this page has no picture")
+        except ClearheadError as error:
+            page, status = message_page(str(error)), _status(error)
+        # what may run in it, the page says itself
+        return HTMLResponse(page, status, {"content-security-policy": "frame-ancestors 'self'"})
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        # the default model loads while the first page opens; what is wrong with it, that page says
+        threading.Thread(target=_warm, args=[desk], daemon=True).start()
+        yield
+
+    app = Starlette(
+        routes=[
+            Route("/static/{name}", asset),
+            Route("/api/studio", studio),
+            Route("/api/model", model),
+            Route("/api/{kind:str}/{name:str}", answer, methods=["GET", "POST"]),
+            Route("/picture/{name:str}", picture),
+            Route("/{path:path}", shell),
+        ],
+        exception_handlers={ClearheadError: _refused, HTTPException: _missing, Exception: _failed},
+        lifespan=lifespan,
+    )
+    return Guard(app)  # round everything, so that a failure has its headers too
+
+
+async def _answered(request: Request, desk: Desk) -> Answer:
+    kind = request.path_params.get("kind", "look")
+    entry = _entry(f"/{kind}/{request.path_params['name']}")
+    given = await read_object(request) if request.method == "POST" else dict(request.query_params)
+    return await run_in_threadpool(desk.answer, entry, given)
+
+
+def _entry(path: str) -> Entry:
+    if path not in ENTRIES:
+        raise NotFound(f"there is no page {path[:80]!r}; there are {', '.join(ENTRIES)}")
+    return ENTRIES[path]
+
+
+def _warm(desk: Desk) -> None:
+    with contextlib.suppress(ClearheadError):
+        desk.model()
+
+
+def _static_files() -> dict[str, bytes]:
+    """Every file that is served, by its name: what is not here cannot be asked for."""
+    own = files("clearhead.studio") / "static"
+    look = files("clearhead.inside") / "pages" / "shared" / "base.css"
+    return {one.name: one.read_bytes() for one in (*own.iterdir(), look) if Path(one.name).suffix in KINDS}
+
+
+def _status(error: ClearheadError) -> int:
+    return 404 if isinstance(error, NotFound) else 413 if isinstance(error, BodyTooLarge) else 400
+
+
+async def _refused(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": str(error)}, _status(error))
+
+
+async def _missing(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _failed(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": "the studio failed at this; its terminal says why"}, 500)

@@ -1,0 +1,34 @@
+// What every module uses: elements whose strings are text, whatever is in them, and answers of the studio.
+
+export const query = (selector, root = document) => root.querySelector(selector);
+
+// an element with these properties and children; a string among the children is text
+export function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+export const SILENT = "The studio does not answer; is it still running?";
+
+// what the studio answers to a program; its sentence is thrown where it refuses
+export async function ask(path, given = null) {
+  const headers = { "Content-Type": "application/json" };
+  const posted = given && { method: "POST", headers, body: JSON.stringify(given) };
+  const response = await fetch(path, posted ?? {}).catch(() => {
+    throw new Error(SILENT);
+  });
+  const found = await response.json();
+  if (!response.ok) throw new Error(found.error);
+  return found;
+}
+
+// Python counts characters, JavaScript counts half of some of them
+export class Characters {
+  constructor(text) {
+    this.all = Array.from(text);
+  }
+  slice(start, end) {
+    return this.all.slice(start, end).join("");
+  }
+}

@@ -1,0 +1,76 @@
+"""A browser for all tests, and pages that must stay quiet: an empty console, and nothing asked of the outside."""
+
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+import uvicorn
+from playwright.sync_api import sync_playwright
+
+from browser.chromium import ARGUMENTS, NONE, chromium
+from clearhead.studio.app import create_app
+from clearhead.studio.serve import _listen
+from studio.conftest import folders as folders
+from studio.conftest import run_folder as run_folder
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as engine:
+        path = chromium(engine)
+        if path is None:
+            pytest.fail(NONE)
+        browser = engine.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open an address; afterwards the console must be empty, and only `home` may have been asked."""
+    complaints, pages = [], []
+
+    def visit(address, home, width=1280, scheme="light"):
+        phone = {"has_touch": True} if width < 600 else {}
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, **phone)
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: request.url.startswith((home, "data:")) or complaints.append(request.url))
+        page.goto(address)
+        return page
+
+    visit.complaints = complaints
+    yield visit
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def opened(visit, tmp_path):
+    """Open a view from its file."""
+
+    def opened(view, width=1280, scheme="light"):
+        page = visit(view.save(tmp_path / f"{view.title}.html").as_uri(), "file:", width, scheme)
+        page.wait_for_timeout(150)
+        return page
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def studio(folders, run_folder):
+    """The address of a running studio with small models."""
+    door = _listen(0)
+    server = uvicorn.Server(uvicorn.Config(create_app(folders, [run_folder]), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{door.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
