@@ -1,5 +1,6 @@
 """A network in 8 bits, and what that changes on a sample: vectors turn a little, or answers become others."""
 
+import logging
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from clearhead.nn.quantised import QuantisedLinear, is_int8
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
+
+log = logging.getLogger(__name__)
 
 
 @torch.no_grad()
@@ -38,6 +41,18 @@ def _rounded(layer: Any) -> QuantisedLinear:
         return QuantisedLinear(layer.weight, layer.bias)
     weight = layer.base.weight if layer.merged else layer.base.weight + layer.up @ layer.down * layer.scale
     return QuantisedLinear(weight, layer.base.bias)
+
+
+def check_change(before: "Model", after: "Model", sample: Sequence[Any], loss: float) -> None:
+    """Refuse where the two are further apart on the sample than `loss`."""
+    measured, compared = change(before, after, sample)
+    require(
+        measured <= loss,
+        f"int8 changes the {compared} of {len(sample)} samples by {measured:.4f}, more than loss={loss} allows; "
+        "keep the model in fp32 or allow more",
+        BadInput,
+    )
+    log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), measured)
 
 
 def change(before: "Model", after: "Model", sample: Sequence[Any]) -> tuple[float, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,14 +29,12 @@ from clearhead.pipelines.classify import Classes, classify
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.fill import fill
 from clearhead.pipelines.inputs import as_given, longer, paired
-from clearhead.pipelines.int8 import change, in_int8
+from clearhead.pipelines.int8 import check_change, in_int8
 from clearhead.pipelines.recurrent import Recurrent
 from clearhead.pipelines.tag import Strategy, tag
 from clearhead.pipelines.write import Writer
 from clearhead.pipelines.zero_shot import TEMPLATE, zero_shot
 from clearhead.text import Tokenizer
-
-log = logging.getLogger(__name__)
 
 
 def load(
@@ -269,14 +266,7 @@ class Model(ByVectors):
         loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`.
         """
         small = Model(replace(self.checkpoint, network=in_int8(self.network)))
-        measured, compared = change(self, small, sample)
-        require(
-            measured <= loss,
-            f"int8 changes the {compared} of {len(sample)} samples by {measured:.4f}, more than loss={loss} allows; "
-            "keep the model in fp32 or allow more",
-            BadInput,
-        )
-        log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), measured)
+        check_change(self, small, sample, loss)
         return small
 
     def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
