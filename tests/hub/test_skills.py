@@ -78,6 +78,7 @@ def test_each_use_takes_the_skill_made_for_it(home):
     assert model.classify("the red stone is here").label == "red"
     assert model.classify(["the blue river is there"], skill="colour")[0].label == "blue"
     assert ch.load(home, skill="colour").classify("the blue house is here").label == "blue"
+    assert ch.pipeline("text-classification", home)("the red river is here")[0]["label"] == "red"
     assert model.fill("the [MASK] stone", top=1)
     plain = ch.Model(model.checkpoint)
     assert not torch.allclose(torch.as_tensor(model.embed("the stone")), torch.as_tensor(plain.embed("the stone")))

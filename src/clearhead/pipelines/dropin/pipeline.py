@@ -18,6 +18,7 @@ from clearhead.pipelines.dropin.text_generation import TextGeneration
 from clearhead.pipelines.dropin.token_classification import TokenClassification
 from clearhead.pipelines.dropin.zero_shot import ZeroShotClassification
 from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.skills import Skilled
 from clearhead.text import Tokenizer
 
 
@@ -53,6 +54,16 @@ TASKS: Mapping[str, Task] = {
     "zero-shot-classification": ZeroShotClassification,
 }
 
+# which skill of a model with skills a task takes: the one for this use
+_USES = {
+    "ner": "tag",
+    "question-answering": "answer",
+    "sentiment-analysis": "classify",
+    "text-classification": "classify",
+    "token-classification": "tag",
+    "zero-shot-classification": "compare",
+}
+
 
 def pipeline(
     task: str,
@@ -82,6 +93,8 @@ def pipeline(
     if tokenizer is not None:
         own = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
         loaded = Model(replace(loaded.checkpoint, tokenizer=own))
+    if isinstance(loaded, Skilled) and task in _USES:
+        loaded = loaded.able(_USES[task])
     return TASKS[task](loaded, **options)
 
 
