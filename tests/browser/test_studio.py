@@ -47,9 +47,9 @@ def test_every_page_opens_and_fits(visit, studio, path, width):
     if path != "/":
         answered(page)
         assert page.locator(".status").inner_text() == ""
-    assert page.locator("h1").first.is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator("h1").first.wait_for()
     page.locator("#about", has_text="parameters").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_one_click_on_an_example_gives_bars(visit, studio):

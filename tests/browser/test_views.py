@@ -39,7 +39,7 @@ VIEWS = {
 def test_the_page_opens_and_fits(opened, run_folder, name, width):
     view = training_runs([run_folder]) if name == "runs" else VIEWS[name]()
     page = opened(view, width, "dark" if width == 390 else "light")
-    assert page.locator("h1").is_visible()
+    page.locator("h1").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("b").count() == 0
 
@@ -189,7 +189,7 @@ def test_a_field_in_a_notebook_asks_python(browser):
 
 def test_the_theme_may_change_while_a_page_is_open(opened):
     page = opened(senses_of(small(), "bank"))
-    before = page.evaluate("getComputedStyle(document.querySelector('#map circle')).fill")
+    colour = "getComputedStyle(document.querySelector('#map circle')).fill"
+    before = page.evaluate(colour)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(100)
-    assert page.evaluate("getComputedStyle(document.querySelector('#map circle')).fill") != before
+    page.wait_for_function(f"before => {colour} !== before", arg=before)
