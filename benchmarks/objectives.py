@@ -28,7 +28,7 @@ from clearhead.data.pretraining import PackedText
 from clearhead.data.tokenising import tokenise
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
-from clearhead.nn.heads import Pooler, ReplacedTokenHead, SequenceHead
+from clearhead.nn.heads import Pooler, SequenceHead
 from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
@@ -36,10 +36,9 @@ from clearhead.training.loop import train
 from clearhead.training.recipes.finetune import without_attention_dropout
 from clearhead.training.recipes.kinds import KINDS, Options, evaluate
 from clearhead.training.recipes.networks import build as networks
-from clearhead.training.recipes.networks import shallow
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked, ReplacedTokens
+from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked
 from finetune_systems import TASKS
 
 LAYERS, WIDTH, HEADS, LENGTH = 12, 256, 4, 128
@@ -98,18 +97,14 @@ def build(variant: Variant, tokenizer: Tokenizer) -> tuple[Any, Model]:
         config: Any = ModernBertConfig(**shape, intermediate_size=WIDTH * 8 // 3 // 64 * 64)
     else:
         config = BertConfig(**shape, **still, intermediate_size=4 * WIDTH)
-    if variant.objective not in ("masked+order", "replaced"):
+    if variant.objective != "masked+order":
         task, model, _ = networks(variant.objective, config, tokenizer, seed=0)
         return task, model
-    # two objectives that no published model has with these blocks
+    # which only ALBERT has a head for
     model = Model.create(config, tokenizer, heads={"masked_lm": size})
     heads = {"masked_lm": model.network.heads["masked_lm"]}
-    if variant.objective == "masked+order":
-        judge = SequenceHead(Pooler(WIDTH, act="tanh"), WIDTH, 2)
-        return MaskedLMWithPairs(Network(model.encoder, {**heads, "sentence_order": judge}), "sentence_order"), model
-    small = Model.create(shallow(config), heads={"masked_lm": size})
-    finder = Network(model.encoder, {**heads, "replaced": ReplacedTokenHead(WIDTH, act="gelu")})
-    return ReplacedTokens(small.network, finder), model
+    judge = SequenceHead(Pooler(WIDTH, act="tanh"), WIDTH, 2)
+    return MaskedLMWithPairs(Network(model.encoder, {**heads, "sentence_order": judge}), "sentence_order"), model
 
 
 def flops_per_token(variant: Variant, vocabulary: int) -> float:

@@ -128,13 +128,14 @@ def pretrain_language(
     `progress` is told how many bytes of the corpus are tokenised. For `shard` see `training.loop`. `command` is what
     the card says the run was started with.
     """
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
     model = build(recipe, tokenizer, start)
     if isinstance(model, Model):
         without_attention_dropout(model)
         longest = model.encoder.max_length
         require(recipe.length <= longest, f"sequences of {recipe.length} tokens do not fit {longest} positions")
+    # not before the network: what does not fit together should be said before a corpus is read
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
+    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
     task = task_of(recipe.objective, model.network)
     result = train(
         task,

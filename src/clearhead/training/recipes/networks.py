@@ -9,6 +9,8 @@ import torch
 
 from clearhead.errors import BadConfig, require
 from clearhead.hub.folder import fresh_heads
+from clearhead.hub.names import NAMES
+from clearhead.models import FAMILIES
 from clearhead.models.electra import ElectraConfig
 from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model, load
@@ -38,8 +40,12 @@ def build(
     if start is None:
         # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
         config = replace(config, vocab_size=-(-tokenizer.vocabulary // 64) * 64, pad_token_id=tokenizer.pad_id)
-    if objective == "replaced" and not isinstance(config, ElectraConfig):
-        raise BadConfig("objective 'replaced' trains ELECTRA; choose a model of that family, or replaced+masked")
+    able = [name for name in FAMILIES if set(HEADS[objective]) <= NAMES[name].heads.keys()]
+    if type(config) not in [FAMILIES[name].config for name in able]:
+        raise BadConfig(
+            f"{type(config).__name__.removesuffix('Config')} has not the heads of objective {objective!r}; "
+            f"choose a family that has: {', '.join(able)}"
+        )
     model = _model(config, tokenizer, HEADS[objective], start)
     if not objective.startswith("replaced"):
         if objective == "masked":
@@ -47,10 +53,10 @@ def build(
         judged: Pairs = "next_sentence" if objective == "masked+next" else "sentence_order"
         return MaskedLMWithPairs(model.network, judged), model, None
     before = None if start is None or not (start / GENERATOR).is_dir() else start / GENERATOR
-    narrow = objective == "replaced"
-    smaller = generator_config(config) if narrow else shallow(config)
+    # only ELECTRA's embeddings can be shared between widths
+    smaller = generator_config(config) if isinstance(config, ElectraConfig) else shallow(config)
     generator = _model(smaller, tokenizer, {"masked_lm": None}, before)
-    if narrow:
+    if objective == "replaced":
         return ReplacedTokens(generator.network, model.network), model, generator
     return ReplacedAndMasked(generator.network, model.network, tokenizer.mask_id), model, generator
 

@@ -78,14 +78,17 @@ def pretrain(
     `start` is a checkpoint folder to begin with instead. `progress` is told how many bytes of the corpus are
     tokenised. For `shard` see `training.loop`. `command` is what the card says the run was started with.
     """
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
     task, model, generator = build(recipe.objective, recipe.model, tokenizer, seed=recipe.train.seed, start=start)
-    without_attention_dropout(model)
+    for each in (model, generator):
+        if each is not None:
+            without_attention_dropout(each)
     require(
         recipe.length <= model.encoder.max_length,
         f"sequences of {recipe.length} tokens do not fit {model.encoder.max_length} positions",
     )
+    # not before the networks: what does not fit together should be said before a corpus is read
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
+    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
     compiled = recipe.train.compile
     if compiled is None:  # a minute of compiling is little of a pre-training
         compiled = device.startswith("cuda") and not shard
