@@ -100,7 +100,7 @@ def main() -> None:
     every = read_squad(options.squad)
     # evenly spaced, so that passages of all lengths are there as in the whole set
     asked = every[:: max(1, len(every) // options.count)][: options.count]
-    others = [(one.question, one.context) for one in every[1 :: max(1, len(every) // 50)][:50]]
+    others = [(one.question, one.context) for one in every[1 :: max(1, len(every) // 100)][:100]]
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.model or with_random_head(Path(scratch))
         model = clearhead.load(folder)

@@ -2,9 +2,9 @@
 
 Each size runs in a process of its own: peak memory as the system counts it, processor seconds of the command without
 the start of Python. One layer of the real all-MiniLM-L6-v2 keeps the run short; what could grow (texts, tokens,
-vectors of 384 numbers) is the same as with six.
+vectors of 384 numbers) is the same as with six. For millions of lines, --width makes a fresh layer that is narrower.
 
-usage: python benchmarks/cpu_memory.py [--lines 100 1000 10000 100000] [--layers 1] [--json FILE]
+usage: python benchmarks/cpu_memory.py [--lines 100 1000 10000 100000] [--layers 1] [--width 64] [--json FILE]
 """
 
 import argparse
@@ -29,6 +29,14 @@ def first_layers(folder: Path, layers: int) -> None:
 
     transformers.BertModel.from_pretrained(minilm(), num_hidden_layers=layers).save_pretrained(folder)
     transformers.AutoTokenizer.from_pretrained(minilm()).save_pretrained(folder)
+
+
+def fresh(folder: Path, layers: int, width: int) -> None:
+    """Save an untrained model of this width that reads with MiniLM's tokenizer."""
+    tokenizer = clearhead.Tokenizer.from_folder(minilm())
+    sizes = {"hidden_size": width, "num_attention_heads": 2, "intermediate_size": 4 * width}
+    config = clearhead.BertConfig(vocab_size=tokenizer.vocabulary, num_hidden_layers=layers, **sizes)
+    clearhead.Model.create(config, tokenizer).save(folder)
 
 
 def measure(folder: Path, texts: Path, out: Path, answers: "multiprocessing.Queue[dict[str, float]]") -> None:
@@ -65,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, nargs="+", default=[100, 1000, 10_000, 100_000])
     parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--width", type=int, help="of a fresh model; without it, MiniLM's own layers")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     from cpu_embed import docstring_texts  # here, so that the processes measured do not import the peers
@@ -74,7 +83,10 @@ def main() -> None:
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as scratch:
         folder, texts, out = (Path(scratch) / name for name in ("model", "texts.txt", "vectors.npy"))
-        first_layers(folder, options.layers)
+        if options.width is None:
+            first_layers(folder, options.layers)
+        else:
+            fresh(folder, options.layers, options.width)
         tokenizer = clearhead.Tokenizer.from_folder(folder)
         lengths = [len(ids) + 2 for ids in tokenizer.ids_batch(lines)]
         for count in options.lines:
@@ -86,7 +98,7 @@ def main() -> None:
             child.start()
             found = answers.get()
             child.join()
-            assert np.load(out, mmap_mode="r").shape == (count, 384)
+            assert np.load(out, mmap_mode="r").shape == (count, options.width or 384)
             rows.append({"lines": count, "tokens": tokens, **{key: round(value, 2) for key, value in found.items()}})
             rows[-1]["us_per_token"] = round(1e6 * (found["cpu_s"] - found["of_it_loading_s"]) / tokens, 2)
             print(rows[-1], flush=True)

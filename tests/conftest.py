@@ -8,6 +8,7 @@ import torch
 from hypothesis import settings
 
 import clearhead as ch
+from built_in import write_built_in
 from real_weights import minilm
 
 # no test has a time limit; on CI the same examples are tried each time, so that a landing says what it tested
@@ -46,6 +47,38 @@ def folder(model: ch.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "small"
     model.save(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the built-in model's, small and untrained."""
+    path = tmp_path_factory.mktemp("models") / "built-in"
+    tokenizer = ch.train_tokenizer(texts=SENTENCES, vocabulary=200, min_frequency=1)
+    config = ch.ModernBertConfig(
+        vocab_size=tokenizer.vocabulary,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=128,
+        global_attn_every_n_layers=1,
+        pad_token_id=tokenizer.pad_id,
+    )
+    write_built_in(path, config, tokenizer)
+    return path
+
+
+@pytest.fixture
+def built_in(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stand-in, in the place of the built-in model."""
+    monkeypatch.setattr("clearhead.hub.builtin.FOLDER", stand_in)
+    return stand_in
+
+
+@pytest.fixture
+def no_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of clearhead without its model."""
+    monkeypatch.setattr("clearhead.hub.builtin.FOLDER", tmp_path / "nowhere")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from clearhead.nn.linear import linear
+from clearhead.nn.linear import linear, onto
 from clearhead.nn.lora import LoRA
 
 
@@ -21,6 +21,14 @@ def test_the_quick_way_equals_the_plain_one(act, shape, bias):
     with torch.inference_mode():
         assert_close(linear(layer, x, act), plain.detach())
         assert_close(linear(layer.double(), x.double(), act).float(), plain.detach(), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [nn.Linear, lambda i, o: LoRA(nn.Linear(i, o), rank=2)])
+def test_a_sum_inside_the_product_is_the_sum(make):
+    layer, x, residual = make(8, 5), torch.randn(3, 8), torch.randn(3, 5)
+    with torch.inference_mode():
+        assert_close(onto(residual, layer, x), residual + layer(x))
+    assert_close(onto(residual, layer, x), residual + layer(x))
 
 
 def test_a_wrapped_layer_is_called_as_it_is():

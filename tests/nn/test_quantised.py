@@ -4,7 +4,16 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.nn.quantised import QuantisedLinear, available
+from clearhead.nn.blocks import FeedForward
+from clearhead.nn.quantised import (
+    CalibratedFeedForward,
+    CalibratedLinear,
+    QuantisedLinear,
+    Range,
+    Weights,
+    available,
+    is_int8,
+)
 
 pytestmark = pytest.mark.skipif(not available(), reason="this processor has no VNNI")
 
@@ -44,3 +53,42 @@ def test_what_it_cannot_do_is_said():
         small(torch.randn(2, 16, requires_grad=True))
     with pytest.raises(BadInput, match="computes on the CPU, not on meta"):
         small(torch.randn(2, 16, device="meta"))
+
+
+def seen(x):
+    return Range(x.flatten(0, -2).amin(0), x.flatten(0, -2).amax(0))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16), (0, 16)], ids=str)
+def test_steps_known_beforehand_are_fine_enough_for_wide_and_narrow_features(bias, shape):
+    width = torch.logspace(-2, 1, 16)
+    layer, sample, x = nn.Linear(16, 24, bias=bias), torch.randn(500, 16) * width, torch.randn(shape) * width
+    with torch.inference_mode():
+        expected, found = layer(x), CalibratedLinear(layer.weight, layer.bias, seen(sample))(x)
+    assert found.shape == expected.shape
+    assert_close(found, expected, atol=0.15, rtol=0.05)
+
+
+def test_what_goes_far_beyond_the_sample_is_cut_off():
+    layer = nn.Linear(4, 3, bias=False)
+    with torch.inference_mode():
+        small = CalibratedLinear(layer.weight, None, Range(-torch.ones(4), torch.ones(4)))
+        assert_close(small(torch.full((1, 4), 50.0)), small(torch.full((1, 4), 500.0)))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(7, 32), (2, 3, 32), (0, 32)], ids=str)
+def test_a_feedforward_keeps_its_inner_values_as_bytes_and_a_few_that_go_far_as_floats(bias, shape):
+    part, sample, x = FeedForward(32, 128, act="gelu", bias=bias), torch.randn(500, 32), torch.randn(shape)
+    with torch.inference_mode():
+        part.up.weight[5] *= 50
+        inner = seen(part._inner(sample))
+        weights = [Weights(one.weight, one.bias) for one in (part.up, part.down)]
+        small = CalibratedFeedForward(*weights, seen(sample), inner)
+        expected, found = part(x), small(x)
+        assert_close(found, expected, atol=0.06, rtol=0.06)
+        if len(x):
+            assert_close(small.onto(x), x + found)
+            assert_close(small(torch.cat([1000 * x, x]))[len(x) :], found)
+    assert is_int8(nn.Sequential(small))

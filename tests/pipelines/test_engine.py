@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -35,6 +36,22 @@ def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, 
         for one, result in zip(item, results, strict=True):
             torch.testing.assert_close(result, alone(one), atol=1e-5, rtol=1e-5)
     assert sum(counted) == sum(bool(item) for item in items)
+
+
+def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alone():
+    items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
+    expected = run(PerToken(MODEL.network, "tags"), items, batch_tokens=32)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = run(PerToken(MODEL.network, "tags"), items, batch_tokens=32)
+        layered = MODEL.embed(SENTENCES * 3, layers=[0, -1], batch_tokens=16)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one[0], other[0], atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(layered, MODEL.embed(SENTENCES * 3, layers=[0, -1]), atol=1e-5)
 
 
 def test_one_row_for_each_sequence():

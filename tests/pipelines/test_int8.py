@@ -6,7 +6,7 @@ import torch
 
 from clearhead.errors import BadInput
 from clearhead.nn.lora import add_lora
-from clearhead.nn.quantised import available, is_int8
+from clearhead.nn.quantised import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, available, is_int8
 from clearhead.pipelines.int8 import in_int8
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
@@ -49,6 +49,18 @@ def test_an_adapter_is_rounded_with_its_matrix():
     corrected = model.embed(SENTENCES, normalise=True)
     assert not np.allclose(before, corrected, atol=1e-2)
     assert np.all((model.quantise(SENTENCES, loss=0.02).embed(SENTENCES, normalise=True) * corrected).sum(1) > 0.98)
+
+
+def test_with_enough_samples_the_steps_are_fixed_and_judged_on_texts_not_seen():
+    model = peers("BertForMaskedLM").ours
+    many = [f"{first} {second}" for first in SENTENCES for second in SENTENCES] * 5
+    small = model.quantise(many, loss=0.01)
+    kinds = {type(part) for part in small.encoder.modules()}
+    assert {CalibratedLinear, CalibratedFeedForward} <= kinds
+    assert QuantisedLinear not in kinds
+    assert QuantisedLinear in {type(part) for part in model.quantise(SENTENCES, loss=0.01).encoder.modules()}
+    alone = np.stack([small.embed(text) for text in SENTENCES])
+    np.testing.assert_allclose(small.embed(SENTENCES), alone, atol=1e-5)
 
 
 def test_what_is_refused(tmp_path):

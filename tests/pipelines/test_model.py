@@ -18,8 +18,8 @@ def test_half_precision_on_request(folder):
     assert next(ch.load(folder, dtype=torch.bfloat16).encoder.parameters()).dtype == torch.bfloat16
 
 
-def test_no_model_named():
-    with pytest.raises(NotFound, match="no built-in model yet"):
+def test_no_model_named(no_built_in):
+    with pytest.raises(NotFound, match="has no built-in model; name a checkpoint folder"):
         ch.load()
 
 

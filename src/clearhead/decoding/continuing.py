@@ -11,6 +11,7 @@ from torch import Tensor
 from clearhead.decoding.contract import Continues
 from clearhead.errors import BadInput, WrongTask
 from clearhead.nn.cache import Cache
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
 
@@ -21,7 +22,7 @@ def continuing(network: Network) -> Continues:
         raise WrongTask(
             f"this model writes no text: it has no head 'causal_lm', but {', '.join(network.heads) or 'none'}"
         )
-    return Sourced(network) if hasattr(network.encoder, "encode") else Prompted(network)
+    return Sourced(network) if isinstance(network.encoder, EncoderDecoder) else Prompted(network)
 
 
 class Prompted:

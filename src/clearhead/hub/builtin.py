@@ -4,10 +4,14 @@ from pathlib import Path
 
 from clearhead.errors import NotFound
 
+FOLDER = Path(__file__).parents[1] / "builtin"
+
 
 def builtin_folder() -> Path:
     """The folder of the built-in model, with its skills."""
-    folder = Path(__file__).parents[1] / "builtin"
-    if not (folder / "config.json").is_file():
-        raise NotFound("clearhead has no built-in model yet; name a checkpoint folder or a hub model")
-    return folder
+    if not (FOLDER / "config.json").is_file():
+        raise NotFound(
+            "this copy of clearhead has no built-in model; name a checkpoint folder or a hub model, "
+            "or make it with: make model"
+        )
+    return FOLDER

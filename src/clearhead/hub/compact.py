@@ -1,4 +1,4 @@
-"""Matrices as int8 with one scale for each row: a quarter of the size on disk, floats again when they are read."""
+"""Matrices as int8 with a scale for each row: a quarter of the size on disk, floats again when they are read."""
 
 # R rows · C columns
 
@@ -9,16 +9,19 @@ from torch import Tensor
 
 SCALE = ".row_scale"
 _LARGE = 1024  # numbers from which on it pays
+_NARROW = 32
 
 
 def compact(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Store large matrices (R, C) as int8 and a scale (R, 1) beside each; what is rounded off is gone for good."""
+    """Store large matrices (R, C) as int8 with scales (R, 1), narrow ones with (1, C); what is rounded off is gone."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if tensor.dim() != 2 or tensor.numel() < _LARGE or not tensor.is_floating_point():
             stored[name] = tensor
             continue
-        scale = tensor.float().abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127
+        # a scale for each row of a few numbers would weigh as much as the row: there, one for each column
+        across = 1 if tensor.shape[1] >= _NARROW else 0
+        scale = tensor.float().abs().amax(across, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127
         stored[name] = (tensor.float() / scale).round().clamp(-127, 127).to(torch.int8)
         stored[name + SCALE] = scale
     return stored

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadConfig
 from clearhead.nn.layout import Layout
-from clearhead.nn.linear import linear
+from clearhead.nn.linear import linear, onto
+from clearhead.nn.swift import normalised, swift
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -45,8 +46,14 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Work on each token by itself."""
-        inner = linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
-        return linear(self.down, inner)
+        return linear(self.down, self._inner(x))
+
+    def onto(self, x: Tensor) -> Tensor:
+        """x + self(x), the sum inside the last product."""
+        return onto(x, self.down, self._inner(x))
+
+    def _inner(self, x: Tensor) -> Tensor:
+        return linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
 
 
 class GatedFeedForward(nn.Module):
@@ -67,9 +74,7 @@ class GatedFeedForward(nn.Module):
 class PostNormBlock(nn.Module):
     """The 2017 block: normalise after each residual sum. Made for BERT and its first relatives."""
 
-    def __init__(
-        self, attention: nn.Module, feedforward: nn.Module, norm: Callable[[], nn.Module], dropout: float
-    ) -> None:
+    def __init__(self, attention: Any, feedforward: Any, norm: Callable[[], nn.Module], dropout: float) -> None:
         super().__init__()
         self.attention = attention
         self.norm_1 = norm()
@@ -79,6 +84,9 @@ class PostNormBlock(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (…, D)."""
+        if swift(self, x, layout):
+            x = normalised(self.norm_1, self.attention.onto(x, layout))
+            return normalised(self.norm_2, self.feedforward.onto(x))
         x = self.norm_1(x + self.dropout(self.attention(x, layout)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
 

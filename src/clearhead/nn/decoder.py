@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -34,6 +34,14 @@ class SourceStates:
 
     hidden: Tensor
     layout: Layout
+
+
+@runtime_checkable
+class EncoderDecoder(Protocol):
+    """A body that reads a source beside its ids, where others turn ids alone into hidden states."""
+
+    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
+        """Read a source."""
 
 
 class SelfAttention(nn.Module):

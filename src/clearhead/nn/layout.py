@@ -98,6 +98,8 @@ class Packed:
 
     def mean(self, x: Tensor) -> Tensor:
         """Average each sequence's tokens: (N, D) -> (B, D); an empty sequence gives zeros."""
+        if len(self.lengths) == 1 and self.lengths[0]:  # a single query need not ask whose its tokens are
+            return x.mean(0, keepdim=True)
         counts = self.offsets.diff()
         total = x.new_zeros(self.batch, x.shape[-1]).index_add_(0, self._owner, x)
         return total / counts.clamp(min=1).unsqueeze(-1)

@@ -16,14 +16,17 @@ Act = Literal["none", "gelu"]
 # oneDNN's product adds the bias and bends the result on the way out, and beats the default one on a CPU; it knows no
 # gradients. The operators are torch's own, but not public, so that a torch without them must do.
 _ONEDNN = torch.backends.mkldnn.is_available()
-_FUSED = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _ONEDNN else None
+_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _ONEDNN else None
+# by their full names: to choose between two operators of one name takes longer than to call one
+_FUSED = getattr(_LINEAR, "default", None)
+_SUMMED = getattr(_LINEAR, "binary", None)
 _REORDER = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _ONEDNN else None
 
 
 def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
     # type(…) is: a wrapped layer (LoRA) must be called as it is
-    if type(layer) is nn.Linear and _FUSED is not None and _fits(x):
+    if type(layer) is nn.Linear and _FUSED is not None and quick(x):
         return _FUSED(x, _reordered(layer, layer.weight), layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
     if act == "gelu" and isinstance(layer, QuantisedLinear):
@@ -31,23 +34,32 @@ def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     return F.gelu(out) if act == "gelu" else out
 
 
+def onto(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a linear layer and add the result to the residual, (…, out): (…, in) -> (…, out)."""
+    if type(layer) is nn.Linear and _SUMMED is not None and quick(x):
+        return _SUMMED(x, residual, _reordered(layer, layer.weight), layer.bias, "add")
+    return residual + linear(layer, x)
+
+
 def product(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply with a matrix of the owner that is no layer, such as a token table: (…, in) -> (…, out)."""
-    if _FUSED is not None and _fits(x):
+    if _FUSED is not None and quick(x):
         return _FUSED(x, _reordered(owner, weight), bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 
-def _fits(x: Tensor) -> bool:
-    # compiled code fuses by itself, and cannot look at the mode
-    quick = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
-    return quick and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
+def quick(x: Tensor) -> bool:
+    """Whether oneDNN may compute on these numbers at this moment."""
+    # compiled code fuses by itself, and cannot even ask for the mode: this question comes first
+    free = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+    return free and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
 
 
 class _Reordered(NamedTuple):
     """A matrix in the order in which oneDNN reads it, and the state of the weights that it was made of."""
 
     source: Tensor  # held, so that no other weights can come to lie at the same address
+    address: int
     version: int
     matrix: Tensor
 
@@ -62,7 +74,7 @@ def _reordered(layer: nn.Module, weight: Tensor) -> Tensor:
     if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
         return weight
     kept = _KEPT.get(layer)
-    if kept is None or kept.version != weight._version or kept.source.data_ptr() != weight.data_ptr():
-        kept = _Reordered(weight.detach(), weight._version, _REORDER(weight))
+    if kept is None or kept.version != weight._version or kept.address != weight.data_ptr():
+        kept = _Reordered(weight.detach(), weight.data_ptr(), weight._version, _REORDER(weight))
         _KEPT[layer] = kept
     return kept.matrix

@@ -1,13 +1,15 @@
 """Multi-head attention: several heads look at the same tokens through their own queries, keys and values."""
 
-# D width · H heads · K head width; … is (N) packed or (B, T) padded
+# D width · H heads · K head width · R sequences of T tokens; … is (N) packed or (B, T) padded
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.nn.attend import Attend
 from clearhead.nn.config import check_heads
-from clearhead.nn.layout import Layout
-from clearhead.nn.linear import linear
+from clearhead.nn.layout import Layout, Packed
+from clearhead.nn.linear import linear, onto
 from clearhead.nn.positions import Rotary
 
 
@@ -42,3 +44,17 @@ class MultiHeadAttention(nn.Module):
             q, k = self.rotary(q, k, layout.positions)
         mixed: Tensor = linear(self.output, self.attend(q, k, v, layout).flatten(-2))
         return mixed
+
+    @property
+    def plain(self) -> bool:
+        """Whether every token sees all others, with nothing done to queries and keys."""
+        return self.rotary is None and self.attend.window is None
+
+    def onto(self, x: Tensor, layout: Packed) -> Tensor:
+        """x + self(x, layout) in as few calls as there can be, for plain attention in use: (N, D) -> (N, D)."""
+        qkv, mixed = linear(self.qkv, x), []
+        for start, count, length in layout.runs:
+            run = qkv if count * length == len(qkv) else qkv[start : start + count * length]
+            q, k, v = run.view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
+            mixed.append(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(count * length, -1))
+        return onto(x, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))

@@ -1,5 +1,6 @@
 """Watch a forward pass from outside: what went into a module and what came out. Models contain no line for it."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +23,14 @@ class Call:
 
 @contextmanager
 def record(*modules: nn.Module) -> Iterator[list[Call]]:
-    """Collect the calls of these modules, in the order in which they return; a module given twice is watched once."""
+    """Collect this thread's calls of these modules, in the order in which they return; each is watched once."""
     calls: list[Call] = []
     handles = []
+    watching = threading.get_ident()
 
     def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        calls.append(Call(module, inputs, output))
+        if threading.get_ident() == watching:  # other texts may go through the same modules beside these
+            calls.append(Call(module, inputs, output))
 
     try:
         for module in dict.fromkeys(modules):

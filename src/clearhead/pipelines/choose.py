@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.nn.network import Network
@@ -42,10 +43,13 @@ def choose(
 ) -> Iterator[Choice]:
     """Choose, for each context, among its candidates; `questions` are (context, candidates).
 
-    Context and candidate are read as a pair. A pair too long for the model is read in windows, as in `classify`.
+    Context and candidate are read as a pair. A pair too long for the model is read in windows, as in `classify`. A
+    network that has no head for choices, but one for next sentences, takes the candidate that follows best.
     """
-    check_head(network, "choice")
-    reader = PerSequence(network, "choice")
+    head = "next_sentence" if "choice" not in network.heads and "next_sentence" in network.heads else "choice"
+    if head == "choice":
+        check_head(network, head)
+    reader = PerSequence(network, head)
     limit = network.encoder.max_length
 
     def results(chunk: list[Question]) -> Iterator[Choice]:
@@ -58,9 +62,14 @@ def choose(
         outputs = run(reader, flat, batch_tokens=batch_tokens, progress=progress)
         for (_, given), candidates, rows in zip(chunk, inputs, outputs, strict=True):
             left = iter(rows)
-            logits = torch.cat([merged(windows, [next(left) for _ in windows]) for windows in candidates])
+            logits = torch.cat([_fits(merged(windows, [next(left) for _ in windows])) for windows in candidates])
             scores = logits.softmax(-1)
             best = int(scores.argmax())
             yield Choice(given[best], best, float(scores[best]), tuple(scores.tolist()))
 
     return chain.from_iterable(map(results, chunks_of_text(questions)))
+
+
+def _fits(logits: Tensor) -> Tensor:
+    """How well a candidate fits: its one score, or "it follows" less "it does not"."""
+    return logits if len(logits) == 1 else logits[:1] - logits[1:]

@@ -3,6 +3,7 @@
 # N packed tokens · B sequences · L outputs
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,15 +13,15 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.network import Network
-from clearhead.nn.quantised import is_int8
 from clearhead.pipelines.batches import token_budgets
 
 Progress = Callable[[int], None]
 
 # on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
-_BATCH_TOKENS = 1024
-_BATCH_TOKENS_INT8 = 512
+_BATCH_TOKENS = 2048
+_LEAST_TOKENS = 256  # few tokens are not worth dividing between the threads
 _BATCH_TOKENS_GPU = 65_536
 
 # what each head lets a user do; every encoder can embed, too
@@ -106,9 +107,11 @@ def run(
     results = [[torch.empty(0)] * len(item) for item in items]
     left = [len(item) for item in items]
     lengths = [len(one.ids) for one in inputs]
-    groups = token_budgets(lengths, batch_tokens or _budget(reader.module, device, sum(lengths)))
+    on_cpu = device.type == "cpu"
+    groups = list(token_budgets(lengths, batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)))
     with torch.inference_mode(), _evaluating(reader.module):
-        for group, parts in _outputs(reader, inputs, groups, device):
+        outputs = _side_by_side(reader, inputs, groups) if on_cpu else _queued(reader, inputs, groups, device)
+        for group, parts in zip(groups, outputs, strict=True):
             done = 0
             for index, part in zip(group, parts, strict=True):
                 i, j = places[index]
@@ -120,26 +123,52 @@ def run(
     return results
 
 
-def _budget(module: nn.Module, device: torch.device, tokens: int) -> int:
-    if device.type != "cpu":
-        return _BATCH_TOKENS_GPU
-    # a short query must not wait while all parts of the network are looked at
-    return _BATCH_TOKENS if tokens <= _BATCH_TOKENS_INT8 or not is_int8(module) else _BATCH_TOKENS_INT8
+def _budget(tokens: int) -> int:
+    """Tokens of a batch on a CPU, so that every thread has one."""
+    return min(max(-(-tokens // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
 
 
-def _outputs(
-    reader: Reader, inputs: Sequence[Input], groups: Iterator[list[int]], device: torch.device
-) -> Iterator[tuple[list[int], Sequence[Tensor]]]:
+def _side_by_side(reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]]) -> Iterator[Sequence[Tensor]]:
+    """Results of one group after another; each of the CPU's threads computes a group of its own.
+
+    Threads that share every product wait for each other some fifty times in a layer, most of all on a busy machine.
+    """
+
+    @torch.inference_mode()  # which is a thread's own
+    def compute(group: list[int]) -> Sequence[Tensor]:
+        batch = _packed([inputs[i] for i in group])
+        return reader.divide(reader.forward(batch).float(), batch)
+
+    threads = torch.get_num_threads()
+    streams = min(threads, len(groups))
+    if streams < 2:
+        yield from map(compute, groups)
+        return
+    try:
+        with ThreadPoolExecutor(streams, initializer=_compute_alone) as pool:
+            yield from pool.map(compute, groups)
+    finally:
+        torch.set_num_threads(threads)  # for threads to come: in part, the setting is everyone's
+
+
+def _compute_alone() -> None:
+    torch.get_num_threads()  # a thread takes the common number when it first asks, which would undo the next line
+    torch.set_num_threads(1)
+
+
+def _queued(
+    reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]], device: torch.device
+) -> Iterator[Sequence[Tensor]]:
     """Results of one group after another; a GPU gets its next batch before the results of the last are fetched."""
-    waiting: tuple[list[int], Batch, Tensor] | None = None
+    waiting: tuple[Tensor, Batch] | None = None
     for group in groups:
         batch = _packed([inputs[i] for i in group])
         out = reader.forward(batch.to(device)).float()
         if waiting is not None:
-            yield waiting[0], reader.divide(waiting[2].cpu(), waiting[1])
-        waiting = (group, batch, out)
+            yield reader.divide(waiting[0].cpu(), waiting[1])
+        waiting = (out, batch)
     if waiting is not None:
-        yield waiting[0], reader.divide(waiting[2].cpu(), waiting[1])
+        yield reader.divide(waiting[0].cpu(), waiting[1])
 
 
 def _packed(inputs: Sequence[Input]) -> Batch:
@@ -167,7 +196,7 @@ def check_head(network: Network, head: str) -> None:
     heads = getattr(network, "heads", ("causal_lm",))  # a recurrent network has none, and writes
     if head not in heads:
         able = [use for name, uses in _USES.items() if name in heads for use in uses]
-        if isinstance(network, Network) and not hasattr(network.encoder, "encode"):
+        if isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder):
             able.append("embed")
         raise WrongTask(
             f"this model cannot {' or '.join(_USES[head])}: it has no {head!r} head; it can {', '.join(able)}"

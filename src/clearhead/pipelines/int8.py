@@ -1,7 +1,7 @@
 """A network in 8 bits, and what that changes on a sample: vectors turn a little, or answers become others."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -10,37 +10,75 @@ import torch
 from torch import nn
 
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.nn.blocks import FeedForward
+from clearhead.nn.calibration import ranges_of_inputs
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
-from clearhead.nn.quantised import QuantisedLinear, is_int8
+from clearhead.nn.quantised import (
+    CalibratedFeedForward,
+    CalibratedLinear,
+    QuantisedLinear,
+    Range,
+    Weights,
+    is_int8,
+)
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 log = logging.getLogger(__name__)
 
+_ENOUGH = 100
+
 
 @torch.no_grad()
-def in_int8(network: Network) -> Network:
-    """A copy whose encoder multiplies in 8 bits; embeddings, norms and heads are shared with the network as it is."""
+def in_int8(network: Network, ranges: Mapping[str, Range] | None = None) -> Network:
+    """A copy whose encoder multiplies in 8 bits; embeddings, norms and heads are shared with the network as it is.
+
+    Maps whose `ranges` are known from a sample have fixed steps; the others look at each token as it comes.
+    """
     require(not is_int8(network), "this model is in int8 already", BadInput)
+    seen = ranges or {}
     shared = {id(one): one for one in (*network.parameters(), *network.buffers())}
     copy = deepcopy(network, shared)
-    made: dict[nn.Module, QuantisedLinear] = {}
-    for parent in list(copy.encoder.modules()):
+    made: dict[nn.Module, nn.Module] = {}
+    for path, parent in list(copy.encoder.named_modules()):
         for name, child in parent.named_children():
-            if type(child) in (nn.Linear, LoRA):
+            if type(child) in (nn.Linear, LoRA, FeedForward):
                 if child not in made:  # layers may share one
-                    made[child] = _rounded(child)
+                    made[child] = _rounded(child, f"{path}.{name}", seen)
                 setattr(parent, name, made[child])
     return copy
 
 
-def _rounded(layer: Any) -> QuantisedLinear:
+def _rounded(part: Any, name: str, seen: Mapping[str, Range]) -> nn.Module:
+    if type(part) is not FeedForward:
+        weights = _weights(part)
+        return CalibratedLinear(*weights, seen[name]) if name in seen else QuantisedLinear(*weights)
+    if f"{name}.down" in seen:
+        up, down = _weights(part.up), _weights(part.down)
+        return CalibratedFeedForward(up, down, seen[f"{name}.up"], seen[f"{name}.down"])
+    return part  # its maps are met later, by themselves
+
+
+def _weights(layer: Any) -> Weights:
     if type(layer) is nn.Linear:
-        return QuantisedLinear(layer.weight, layer.bias)
-    weight = layer.base.weight if layer.merged else layer.base.weight + layer.up @ layer.down * layer.scale
-    return QuantisedLinear(weight, layer.base.bias)
+        return Weights(layer.weight, layer.bias)
+    matrix = layer.base.weight if layer.merged else layer.base.weight + layer.up @ layer.down * layer.scale
+    return Weights(matrix, layer.base.bias)
+
+
+def calibrated(model: "Model", sample: Sequence[Any]) -> Network:
+    """The model's network in 8 bits, with steps from every second sample: the others show what the steps are worth.
+
+    A small sample cannot say what will come, so that its network looks at each token as it comes.
+    """
+    compared = _use(model, sample)
+    if len(sample) < _ENOUGH:
+        return in_int8(model.network)
+    with ranges_of_inputs(model.network.encoder) as ranges:
+        _results(model, compared, sample[::2])
+    return in_int8(model.network, ranges)
 
 
 def check_change(before: "Model", after: "Model", sample: Sequence[Any], loss: float) -> None:
@@ -60,14 +98,10 @@ def change(before: "Model", after: "Model", sample: Sequence[Any]) -> tuple[floa
 
     Of answers, labels, tags, choices and words for masks: the share that differs. Of vectors: 1 - cosine, on average.
     """
-    require(len(sample) > 0, "the sample is empty; give texts of the kind that the model will read", BadInput)
-    if "causal_lm" in before.network.heads:
-        raise WrongTask("a model that writes has no int8 form; quantise an encoder")
     compared = _use(before, sample)
-    if compared == "vectors":
-        first, second = (model.embed(sample, normalise=True) for model in (before, after))
-        return float(np.mean(1 - (first * second).sum(-1))), compared
     old, new = (_results(model, compared, sample) for model in (before, after))
+    if compared == "vectors":
+        return float(np.mean([1 - one @ other for one, other in zip(old, new, strict=True)])), compared
     if compared == "scores":
         return float(np.mean(np.abs(np.subtract(old, new)))), compared
     return sum(one != other for one, other in zip(old, new, strict=True)) / max(len(old), 1), compared
@@ -75,6 +109,9 @@ def change(before: "Model", after: "Model", sample: Sequence[Any]) -> tuple[floa
 
 def _use(model: "Model", sample: Sequence[Any]) -> str:
     """What a model is mostly used for: its head says it, unless it was made for vectors."""
+    require(len(sample) > 0, "the sample is empty; give texts of the kind that the model will read", BadInput)
+    if "causal_lm" in model.network.heads:
+        raise WrongTask("a model that writes has no int8 form; quantise an encoder")
     heads = model.network.heads
     if model.checkpoint.sentence is not None:
         return "vectors"
@@ -88,6 +125,8 @@ def _use(model: "Model", sample: Sequence[Any]) -> str:
 
 def _results(model: "Model", what: str, sample: Sequence[Any]) -> list[Any]:
     match what:
+        case "vectors":
+            return list(model.embed(sample, normalise=True))
         case "answers":
             questions, contexts = zip(*sample, strict=True)
             return [(one.start, one.end) for one in model.answer(questions, contexts)]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.record import hidden_states
 
 Combine = Literal["mean", "sum", "concat"]
@@ -27,7 +28,7 @@ class LayerMix:
     def __post_init__(self) -> None:
         require(len(self.layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
         # an encoder–decoder reads a source beside its text, and has no one stack of layers
-        single = not hasattr(self.encoder, "encode")
+        single = not isinstance(self.encoder, EncoderDecoder)
         require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
 
     @property

@@ -22,6 +22,7 @@ from clearhead.models import EVERY
 from clearhead.nn.heads import Pooler
 from clearhead.nn.network import Network
 from clearhead.nn.quantised import is_int8
+from clearhead.pipelines.alike import alike
 from clearhead.pipelines.answer import Search, answer
 from clearhead.pipelines.by_vectors import ByVectors
 from clearhead.pipelines.choose import choose
@@ -29,7 +30,7 @@ from clearhead.pipelines.classify import Classes, classify
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.fill import fill
 from clearhead.pipelines.inputs import as_given, longer, paired
-from clearhead.pipelines.int8 import check_change, in_int8
+from clearhead.pipelines.int8 import calibrated, check_change
 from clearhead.pipelines.recurrent import Recurrent
 from clearhead.pipelines.tag import Strategy, tag
 from clearhead.pipelines.write import Writer
@@ -200,8 +201,16 @@ class Model(ByVectors):
         top: int | None = None,
         progress: Progress | None = None,
     ) -> Any:
-        """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many."""
-        return as_given(longer(first, second), self._classify(paired(first, second), top, progress))
+        """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many.
+
+        A model for sentence vectors gives their cosine, under the label "similarity".
+        """
+        pairs = paired(first, second)
+        if self.checkpoint.sentence is not None and "classes" not in self.network.heads:
+            found = alike(pairs, lambda texts: self.embed(texts, normalise=True, progress=progress))
+        else:
+            found = self._classify(pairs, top, progress)
+        return as_given(longer(first, second), found)
 
     def tag(
         self,
@@ -265,7 +274,7 @@ class Model(ByVectors):
         The sample is what the use takes: texts; (question, context) or (text, text) pairs; (context, candidates). The
         loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`.
         """
-        small = Model(replace(self.checkpoint, network=in_int8(self.network)))
+        small = Model(replace(self.checkpoint, network=calibrated(self, sample)))
         check_change(self, small, sample, loss)
         return small
 

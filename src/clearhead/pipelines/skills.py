@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from clearhead.errors import BadInput, NotFound
 from clearhead.hub.folder import Checkpoint
 from clearhead.hub.skills import DESCRIPTION, Skill, encoder_digest, learn
@@ -39,6 +41,11 @@ class Skilled(Model):
         """The model for a use: with the skill named, or the one made for it, or as it is."""
         chosen = skill or self._made_for.get(use)
         return self if chosen is None else self.skill(chosen)
+
+    def to(self, device: str | torch.device) -> Model:
+        """Move the model; skills are read anew there."""
+        self._learnt.clear()
+        return super().to(device)
 
     def quantise(self, sample: Sequence[Any], *, loss: float = 0.005) -> Model:
         """Refuse: each skill corrects the encoder in its own way, and is rounded by itself."""
@@ -78,3 +85,6 @@ class Skilled(Model):
         """See `Model.embed`; whoever asks for inner layers gets those of the encoder itself."""
         inner = skill is None and tuple(layers) != (-1,)
         return Model.embed(self if inner else self.able("embed", skill), texts, layers=layers, **options)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, skills: {', '.join(self.skills)})"

@@ -14,6 +14,7 @@ from clearhead.decoding.controls import Controls
 from clearhead.decoding.onward import greedy, sample, stream
 from clearhead.decoding.results import Output, Recorder
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.network import Network
 from clearhead.nn.record import evaluating
 from clearhead.pipelines.engine import Progress
@@ -39,7 +40,7 @@ class Writer:
     def of(cls, network: Any, tokenizer: Tokenizer) -> Self:
         """Take any network that writes, recurrent or not."""
         if isinstance(network, Network):
-            return cls(network, continuing(network), tokenizer, hasattr(network.encoder, "encode"))
+            return cls(network, continuing(network), tokenizer, isinstance(network.encoder, EncoderDecoder))
         if not (hasattr(network, "begin") and hasattr(network, "step")):
             raise WrongTask(f"a {type(network).__name__} writes no text; choose a model that translates or goes on")
         return cls(network, network, tokenizer, hasattr(network, "read"))

@@ -1,4 +1,5 @@
 import re
+from textwrap import fill
 
 import pytest
 from hypothesis import given
@@ -43,12 +44,44 @@ def test_sentences_are_gathered_and_paragraphs_kept_apart():
         "Three is a paragraph. Four ends it.",
     ]
     assert len(cut_passages(text, 22)) == 4
-    assert len(cut_passages(text, 800)) == 1, "both paragraphs are short"
+    assert len(cut_passages(text, 800)) == 2, "however short they are"
 
 
-def test_a_heading_goes_with_what_follows():
-    text = "# Bank\n\n" + "It keeps money. " * 4
+@pytest.mark.parametrize("heading", ["# Bank", "# Bank\n\n## Money", "Bank", "# Bank\n\nMoney"])
+def test_a_heading_goes_with_what_follows(heading):
+    text = f"{heading}\n\n" + "It keeps money. " * 4
     assert cut_passages(text, 100) == [(0, len(text) - 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "passages"),
+    [
+        ("Buy milk\nCall the pharmacy\n  Feed the cat\n", ["Buy milk", "Call the pharmacy", "Feed the cat"]),
+        ("Buy milk\r\n\r\nCall the pharmacy\r\n", ["Buy milk", "Call the pharmacy"]),
+        ("It is open until eight.\nA friend may come.", ["It is open until eight.", "A friend may come."]),
+        ("12:01 up\n12:02 up\n12:03 up", ["12:01 up", "12:02 up", "12:03 up"]),
+        ("Where is it?\nIn Rome.\n\nWhen?\nIn 1833.", ["Where is it?\nIn Rome.", "When?\nIn 1833."]),
+        ("One line alone", ["One line alone"]),
+    ],
+    ids=["list", "list with blank lines", "sentences", "log", "pairs", "line"],
+)
+def test_a_passage_is_what_its_writer_set_apart(text, passages):
+    assert [text[slice(*span)] for span in cut_passages(text)] == passages
+
+
+@given(st.integers(30, 90))
+def test_wrapped_prose_is_one_passage(width):
+    text = fill(
+        "You can send somebody else to fetch medicine, if they know the name of it and when it was written. ", width
+    )
+    assert cut_passages(text) == [(0, len(text))]
+    assert len(cut_passages(f"{text}\n\n{text}")) == 2
+
+
+def test_a_long_list_among_paragraphs_goes_by_lines():
+    lines = [f"Item {number} of the list" for number in range(60)]
+    text = "Things to do:\n\n" + "\n".join(lines)
+    assert [text[slice(*span)] for span in cut_passages(text)][1:] == lines
 
 
 def test_a_long_sentence_is_cut_between_words():

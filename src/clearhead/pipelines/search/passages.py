@@ -1,4 +1,4 @@
-"""Documents into passages: whole sentences up to a length, paragraphs kept apart, every word in exactly one passage."""
+"""Documents into passages: paragraphs, or whole sentences of them up to a length; every word in exactly one."""
 
 import re
 from collections.abc import Iterator
@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from clearhead.data.sentences import sentence_spans
 from clearhead.errors import BadInput, require
-
-Span = tuple[int, int]
+from clearhead.pipelines.search.paragraphs import Span, paragraphs
 
 LONGEST = 800  # characters; about 200 tokens of English, of which the usual sentence encoder reads 256
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SPACE = re.compile(r"\s")
 
 
@@ -26,25 +24,25 @@ class Document:
 def cut_passages(text: str, longest: int = LONGEST) -> list[Span]:
     """Passages of at most `longest` characters, text[start:end], without white space round them.
 
-    Sentences are gathered until the next does not fit or begins a paragraph; a paragraph below an eighth of `longest`
-    (a heading, say) goes with what follows. A sentence that is too long itself is cut between words.
+    A passage is a paragraph (see `paragraphs`); of one that is too long, as many sentences as fit. A sentence that is
+    too long itself is cut between words.
     """
     require(longest > 0, f"passages of at most {longest} characters hold nothing; choose 1 or more", BadInput)
     passages: list[Span] = []
-    for start, end in _pieces(text, longest):
-        if passages:
-            first, last = passages[-1]
-            apart = 8 * (last - first) >= longest and _PARAGRAPH.search(text, last, start)
-            if end - first <= longest and not apart:
-                passages[-1] = (first, end)
-                continue
-        passages.append((start, end))
+    for first, last in paragraphs(text, longest):
+        begun = len(passages)
+        for start, end in _pieces(text, first, last, longest):
+            if len(passages) > begun and end - passages[-1][0] <= longest:
+                passages[-1] = (passages[-1][0], end)
+            else:
+                passages.append((start, end))
     return passages
 
 
-def _pieces(text: str, longest: int) -> Iterator[Span]:
-    """Sentences, and parts of those that are longer than a passage."""
-    for start, end in sentence_spans(text):
+def _pieces(text: str, first: int, last: int, longest: int) -> Iterator[Span]:
+    """Sentences of text[first:last], and parts of those that are longer than a passage."""
+    for begin, stop in sentence_spans(text[first:last]):
+        start, end = first + begin, first + stop
         while end - start > longest:
             cut = _last_space(text, start, start + longest)
             yield start, start + len(text[start:cut].rstrip())
