@@ -19,8 +19,9 @@ from clearhead.data.encoded import Encoded
 from clearhead.data.labels import Labels
 from clearhead.text import Tokenizer
 from clearhead.training.overrides import override
-from clearhead.training.recipes.finetune import RUN, Finetune, finetune
+from clearhead.training.recipes.finetune import Finetune, finetune
 from clearhead.training.recipes.kinds import KINDS, evaluate
+from clearhead.training.recipes.shared import RUN
 from clearhead.training.settings import Every, Settings
 
 NEVER = 10**9

@@ -33,9 +33,9 @@ from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import train
-from clearhead.training.recipes.finetune import without_attention_dropout
 from clearhead.training.recipes.kinds import KINDS, Options, evaluate
 from clearhead.training.recipes.networks import build as networks
+from clearhead.training.recipes.shared import without_attention_dropout
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked

@@ -1,6 +1,6 @@
 import pytest
 
-from clearhead.data.conll import read_conll, to_iob2
+from clearhead.data.conll import join_documents, read_conll, to_iob2
 from clearhead.data.examples import WordsExample
 from clearhead.errors import BadInput, NotFound
 
@@ -25,9 +25,21 @@ def file(tmp_path):
 
 def test_sentences(file):
     assert read_conll(file) == [
-        WordsExample(("EU", "rejects"), ("I-ORG", "O")),
-        WordsExample(("Peter", "Paul"), ("I-PER", "B-PER")),
+        WordsExample(("EU", "rejects"), ("I-ORG", "O"), opens=True),
+        WordsExample(("Peter", "Paul"), ("I-PER", "B-PER"), opens=True),
     ]
+
+
+def test_documents(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("-DOCSTART- O\n\na B-X\n\nb O\nc O\n\n-DOCSTART- O\n\nd O\n")
+    assert join_documents(read_conll(path)) == [
+        WordsExample(("a", "b", "c"), ("B-X", "O", "O"), opens=True, sentences=(1, 2)),
+        WordsExample(("d",), ("O",), opens=True, sentences=(1,)),
+    ]
+    path.write_text("a B-X\n\nb O\n")
+    with pytest.raises(BadInput, match="none of these sentences opens a document; -DOCSTART- lines"):
+        join_documents(read_conll(path))
 
 
 def test_any_column(file):

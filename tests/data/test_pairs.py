@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from clearhead.data.pairs import SentencePairs, shorten
+from clearhead.data.pairs import NO_PAIR, SentencePairs, shorten
 from clearhead.data.shards import Shards
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer
@@ -43,6 +43,29 @@ def pairs_of(source: SentencePairs, tokenizer: Tokenizer, batches: int) -> list[
 def stands_in(part: list[int], documents: list[str]) -> set[int]:
     marked = spelled(part)
     return {d for d, text in enumerate(documents) if marked in text}
+
+
+def test_some_are_one_text_of_any_length(made: Made) -> None:
+    shards, tokenizer, documents = made
+    source = SentencePairs(shards, tokenizer, tokens=400, length=40, singles=0.25, held_out=0)
+    sizes, tokens, texts, pairs = [], 0, 0, 0
+    for index in range(100):
+        batch = source.batch(index)
+        assert batch.segments is not None
+        labels, tokens = batch.targets["next_sentence"], tokens + batch.tokens
+        parts = zip(batch.layout.split(batch.ids), batch.layout.split(batch.segments), labels.tolist(), strict=True)
+        for ids, segments, label in parts:
+            assert (label == NO_PAIR) == (ids.tolist().count(tokenizer.sep_id) == 1) == (not segments.any())
+            if label == NO_PAIR:
+                assert ids[0] == tokenizer.cls_id
+                assert ids[-1] == tokenizer.sep_id
+                assert stands_in(ids[1:-1].tolist(), documents)
+                sizes.append(len(ids) - 2)
+        texts, pairs = texts + int((labels == NO_PAIR).sum()), pairs + int((labels != NO_PAIR).sum())
+    assert abs(texts / (texts + pairs) - 0.25) < 3 * (0.25 * 0.75 / (texts + pairs)) ** 0.5
+    assert min(sizes) < 4
+    assert max(sizes) > 30
+    assert tokens / 100 == pytest.approx(400, rel=0.1)
 
 
 def test_next_sentences_are_true_or_from_another_document(made: Made) -> None:

@@ -121,7 +121,7 @@ def test_the_depth_is_found_in_every_family(tmp_path):
 
 def test_what_does_not_fit_is_refused_before_any_work(teacher):
     model = ch.load(teacher)
-    with pytest.raises(BadConfig, match="the student has 5 layers; give it 1 to 4"):
+    with pytest.raises(BadConfig, match="a student of 5 layers does not fit its teacher; give it 1 to 4"):
         recipe_for(model, layers=5)
     with pytest.raises(BadConfig, match="sequences of 65 tokens do not fit the teacher's 64 positions"):
         build(model, override(recipe_for(model), {"length": 65}))

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.examples import PairExample
+from clearhead.models import EVERY, FAMILIES
 from clearhead.models.bert import Bert, BertConfig
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
-from clearhead.training.graphs import Shape, fill_offsets, graphed
+from clearhead.training.graphs import Shape, fill_offsets, graphed, is_recordable
 from clearhead.training.recipes.translate import NEW, Translate, prepare
 
 CONFIG = BertConfig(
@@ -54,13 +55,20 @@ def test_without_a_gpu_nothing_is_recorded() -> None:
     assert "forward" not in network.encoder.__dict__
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 @pytest.mark.parametrize("model", ["seq2seq-lstm-additive", "transformer-tiny"])
 def test_networks_that_read_a_source_are_left_alone(model: str) -> None:
     recipe = Translate(model=NEW[model], vocabulary=300)
-    network = prepare(model, [PairExample("ein Hund", "a dog")] * 4, recipe).network.cuda().train()
-    with graphed(network, wanted=True) as replays:
+    network = prepare(model, [PairExample("ein Hund", "a dog")] * 4, recipe).network.train()
+    assert not is_recordable(network)
+    with graphed(network.cuda() if torch.cuda.is_available() else network, wanted=True) as replays:
         assert not replays
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gpt2", "xlnet"])
+def test_every_family_that_turns_ids_into_hidden_states_can_be_recorded(family: str) -> None:
+    with torch.device("meta"):
+        encoder = EVERY[family].encoder(EVERY[family].config())
+    assert is_recordable(Network(encoder, {}))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

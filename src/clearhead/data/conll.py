@@ -1,5 +1,6 @@
 """CoNLL's column files: a word with its tags on each line, sentences parted by blank lines, documents by -DOCSTART-."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from clearhead.data.examples import WordsExample
@@ -17,10 +18,13 @@ def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = F
     words: list[str] = []
     tags: list[str] = []
     width: int | None = None
+    opens = False
 
     def finish() -> None:
+        nonlocal opens
         if words:
-            sentences.append(WordsExample(tuple(words), tuple(to_iob2(tags) if iob2 else tags)))
+            sentences.append(WordsExample(tuple(words), tuple(to_iob2(tags) if iob2 else tags), opens))
+            opens = False
             words.clear()
             tags.clear()
 
@@ -28,6 +32,7 @@ def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = F
         fields = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or fields[0] == _DOCUMENT:
             finish()
+            opens = opens or fields[:1] == [_DOCUMENT]
             continue
         where = f"{path}, line {number}"
         width = width or len(fields)
@@ -40,6 +45,30 @@ def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = F
     finish()
     require(bool(sentences), f"{path} has no sentences.", BadInput)
     return sentences
+
+
+def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
+    """Make one example of all sentences of a document, so that each word is seen in its context (as BERT's NER did)."""
+    require(
+        any(sentence.opens for sentence in sentences),
+        f"none of these sentences opens a document; {_DOCUMENT} lines of a CoNLL file say where one begins",
+        BadInput,
+    )
+    documents: list[list[WordsExample]] = []
+    for sentence in sentences:
+        if sentence.opens or not documents:
+            documents.append([])
+        documents[-1].append(sentence)
+    return [_joined(document) for document in documents]
+
+
+def _joined(document: list[WordsExample]) -> WordsExample:
+    return WordsExample(
+        words=tuple(word for sentence in document for word in sentence.words),
+        tags=tuple(tag for sentence in document for tag in sentence.tags or ()),
+        opens=True,
+        sentences=tuple(len(sentence.words) for sentence in document),
+    )
 
 
 def to_iob2(tags: list[str]) -> list[str]:

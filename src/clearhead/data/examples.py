@@ -16,10 +16,12 @@ class TextExample:
 
 @dataclass(frozen=True, slots=True)
 class WordsExample:
-    """A sentence as words, each with a tag; no tags where nothing is known."""
+    """A sentence as words, each with a tag, or several sentences; no tags where nothing is known."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
+    opens: bool = False  # whether a document begins with this sentence
+    sentences: tuple[int, ...] = ()  # how many words each has, where there are several
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
 
 TARGETS = {"next": "next_sentence", "order": "sentence_order"}
+NO_PAIR = -100  # the target of a text alone
 _DRAW = 1  # keeps the draws of a batch apart from the order of an epoch
 
 
@@ -25,6 +26,7 @@ class SentencePairs:
 
     One in two pairs is false: kind "next" takes the second segment from another document, kind "order" swaps the two.
     All batches have the same number of pairs, on average `tokens` tokens. Documents of one sentence give no pair.
+    A share `singles` of them are one text instead, cut anywhere: short texts and unfinished sentences are met, too.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class SentencePairs:
         kind: Literal["next", "order"] = "next",
         tokens: int = 65_536,
         length: int = 512,
+        singles: float = 0.0,
         seed: int = 0,
         split: str = "train",
         held_out: float = 0.005,
@@ -42,9 +45,11 @@ class SentencePairs:
         require_same(shards, tokenizer)
         require(kind in TARGETS, f"There are no pairs of kind {kind!r}; choose {' or '.join(TARGETS)}.", BadInput)
         self._shards = shards
+        require(0 <= singles < 1, f"singles is a share in [0, 1), got {singles}", BadInput)
         self._kind = kind
+        self._singles = singles
         self._seed = seed
-        self._layout = tokenizer.template.pair
+        self._template = tokenizer.template
         specials = tokenizer.template.specials(pair=True)
         self._room = length - specials
         require(self._room > 1, f"Pairs of {length} tokens have no room beside {specials} special ones.", BadInput)
@@ -54,7 +59,8 @@ class SentencePairs:
         enough = len(self._from) > 0 and (kind == "order" or len(documents) > 1)
         require(enough, f"The {len(documents)} documents of the split {split!r} are too few for pairs.", BadInput)
         starts = shards.sentences
-        typical = np.minimum(starts[self._to] - starts[self._from], self._room).mean() + specials
+        text = np.minimum(starts[self._to] - starts[self._from], self._room).mean()
+        typical = text * (1 - singles / 2) + specials  # a single one is half as long, on average
         self._pairs = max(int(tokens / typical), 1)
         self._order = lru_cache(maxsize=2)(lambda epoch: order(len(self._from), seed, epoch))
 
@@ -72,8 +78,13 @@ class SentencePairs:
         left, right = self._runs(begin, middle), self._runs(*second)
         first_runs = np.where(swapped, right[0], left[0]), np.where(swapped, right[1], left[1])
         second_runs = np.where(swapped, left[0], right[0]), np.where(swapped, left[1], right[1])
-        ids, segments, lengths = wrap(self._shards, self._layout, shorten(first_runs, second_runs, self._room))
-        targets = {TARGETS[self._kind]: torch.from_numpy(false.astype(np.int64))}
+        alone = draw.random(self._pairs) < self._singles
+        texts = [(start[~alone], size[~alone]) for start, size in shorten(first_runs, second_runs, self._room)]
+        pairs = wrap(self._shards, self._template.pair, texts)
+        lone = wrap(self._shards, self._template.single, [self._cut(draw, begin[alone], stop[alone])])
+        ids, segments, lengths = (np.concatenate(both) for both in zip(pairs, lone, strict=True))
+        labels = np.append(false[~alone].astype(np.int64), np.full(alone.sum(), NO_PAIR))
+        targets = {TARGETS[self._kind]: torch.from_numpy(labels)}
         return Batch(torch.from_numpy(ids), Packed.of(lengths.tolist()), torch.from_numpy(segments), targets)
 
     def batches_in(self, epochs: float) -> int:
@@ -114,6 +125,11 @@ class SentencePairs:
         wanted = np.minimum(starts[stop] - starts[begin], self._room) - (starts[middle] - starts[begin])
         other_stop = np.searchsorted(starts, starts[other] + np.maximum(wanted, 1))
         return other, np.minimum(other_stop, self._end[document])
+
+    def _cut(self, draw: np.random.Generator, begin: Ints, stop: Ints) -> Runs:
+        """One text out of each stretch, from its first sentence on and of any length."""
+        first, size = self._runs(begin, stop)
+        return first, draw.integers(1, np.minimum(size, self._room) + 1)
 
     def _runs(self, begin: Ints, stop: Ints) -> Runs:
         starts = self._shards.sentences

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,18 @@ def evaluate_scores(model: Model, examples: Sequence[TextExample]) -> Figures:
 
 def evaluate_tags(model: Model, examples: Sequence[WordsExample]) -> Figures:
     """Precision, recall and F1 of spans, and accuracy of tags, as conlleval has them."""
-    gold = [list(_known(example.tags)) for example in examples]
-    predicted = []
+    gold: list[list[str]] = []
+    predicted: list[list[str]] = []
     tagged: list[Tagged] = model.tag([list(example.words) for example in examples])
     for example, found in zip(examples, tagged, strict=True):
         labels = {word.start: word.label for word in found.words}
         starts = np.cumsum([0, *(len(word) + 1 for word in example.words[:-1])]).tolist()
-        predicted.append([labels.get(start, "O") for start in starts])
+        given = [labels.get(start, "O") for start in starts]
+        # an entity ends with its sentence, also where a whole document was tagged at once
+        ends = list(accumulate(example.sentences or [len(given)]))
+        for start, end in pairwise([0, *ends]):
+            gold.append(list(_known(example.tags)[start:end]))
+            predicted.append(given[start:end])
     score = conlleval(gold, predicted)
     overall = score.overall
     figures = {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}

@@ -9,7 +9,12 @@ from clearhead.objectives.loss import Loss
 
 
 def sentence_pairs(logits: Tensor, labels: Tensor) -> Loss:
-    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order` of the batch; nothing is ignored."""
-    total = F.cross_entropy(logits.float(), labels, reduction="sum")
-    count = labels.shape[0]
+    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has -100."""
+    total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")
+    count = (labels >= 0).sum()
     return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+
+
+def count_pairs(labels: Tensor) -> int:
+    """How many of labels (B,) are of a pair."""
+    return int((labels >= 0).sum())

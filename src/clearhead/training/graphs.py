@@ -15,7 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.layout import Packed
+from clearhead.nn.network import Network
 
 Forward = Callable[[Tensor, Packed, Tensor | None], Tensor]
 
@@ -53,14 +55,11 @@ def fill_offsets(offsets: Tensor, layout: Packed, tokens: int, shape: Shape) -> 
 @contextmanager
 def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
     """Let a network's encoder replay its passes while it trains, if it can; evaluation goes the usual way."""
-    encoder: Any = getattr(network, "encoder", None)
-    weights = [weight for weight in network.parameters() if weight.requires_grad]
-    # ids to hidden states is all that can be recorded: no source beside them, and nothing recurrent
-    fits = hasattr(encoder, "embeddings") and not hasattr(encoder, "encode")
-    able = weights and weights[0].is_cuda and fits
-    if not (wanted and able and any(weight.requires_grad for weight in encoder.parameters())):
+    if not (wanted and is_recordable(network) and _learns_on_a_gpu(network.encoder)):
         yield False
         return
+    encoder: Any = network.encoder
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
     for weight in weights:  # graphs add to the gradients where they lie
         weight.grad = torch.zeros_like(weight)
     encoder.__dict__["forward"] = _Graphs(encoder)
@@ -70,6 +69,15 @@ def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
         del encoder.__dict__["forward"]
         for weight in weights:
             weight.grad = None
+
+
+def is_recordable(network: nn.Module) -> bool:
+    """Ids to hidden states is all that can be recorded: nothing recurrent, and no source beside the ids."""
+    return isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder)
+
+
+def _learns_on_a_gpu(encoder: Any) -> bool:
+    return any(weight.requires_grad and weight.is_cuda for weight in encoder.parameters())
 
 
 class _Graphs:

@@ -46,6 +46,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotFound(f"there is no recipe {path}") from None
+    except OSError as error:
+        raise NotFound(f"the recipe {path} cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"{path} is not valid TOML: {error}") from None
     return dict(_flat(content))

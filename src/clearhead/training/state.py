@@ -39,4 +39,6 @@ class State:
             noise = {name: Noise(**content[name]) for name in ("norms", "losses")}
             return cls(**{**content, **noise})
         except (TypeError, KeyError) as error:
-            raise BadCheckpoint(f"the training state does not fit this version of clearhead ({error})") from None
+            raise BadCheckpoint(
+                f"the training state does not fit this version of clearhead ({error}); start in another folder"
+            ) from None

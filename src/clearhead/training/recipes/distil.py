@@ -1,9 +1,8 @@
 """Distillation: a large model and raw text to a small model that says what the large one says."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 
@@ -12,13 +11,11 @@ from clearhead.data.masking import Masking
 from clearhead.errors import WrongTask, require
 from clearhead.objectives.distil import alternate_layers
 from clearhead.pipelines.model import Model
-from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.recipes.finetune import without_attention_dropout
-from clearhead.training.recipes.pretrain import CORPUS, HELD_OUT, RUN, Pretrain, batches, held_out_figures
-from clearhead.training.recipes.shared import tokenise_once
-from clearhead.training.report import Report
+from clearhead.training.card import Training, save_with_card
+from clearhead.training.loop import Result
+from clearhead.training.recipes.on_text import How, held_out_figures, train_on_text
+from clearhead.training.recipes.pretrain import Pretrain, batches
+from clearhead.training.recipes.shared import without_attention_dropout
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
 from clearhead.training.tasks import Distillation, RelationDistillation
@@ -54,7 +51,7 @@ def recipe_for(teacher: Model, *, layers: int | None = None) -> Distil:
     """Plan a student of the teacher's family and width, with half its layers or as many as asked for."""
     depth = teacher.config.num_hidden_layers
     layers = max(depth // 2, 1) if layers is None else layers
-    require(1 <= layers <= depth, f"the student has {layers} layers; give it 1 to {depth}, as the teacher")
+    require(1 <= layers <= depth, f"a student of {layers} layers does not fit its teacher; give it 1 to {depth}")
     name = "n_layers" if any(spec.name == "n_layers" for spec in fields(teacher.config)) else "num_hidden_layers"
     return Distil(
         model=replace(teacher.config, **{name: layers}),
@@ -69,45 +66,33 @@ def distil(
     out: Path,
     recipe: Distil,
     *,
-    device: str = "cpu",
-    shard: bool = False,
-    progress: Callable[[int], None] | None = None,
-    tensorboard: bool = False,
     teacher_name: str | None = None,
-    command: str | None = None,
+    **how: Unpack[How],
 ) -> tuple[Model, Result]:
     """Train a student on masked text of the corpus and save it with its card; a run that was stopped there goes on.
 
-    `teacher_name` is what the card calls the teacher; for the other options see `recipes.pretrain`.
+    `teacher_name` is what the card calls the teacher. For the other options see `recipes.on_text.How`.
     """
     task, student = build(teacher, recipe)
-    shards = tokenise_once(corpus, teacher.tokenizer, out / CORPUS, progress)
     text = Pretrain(
         model=recipe.model, masking=recipe.masking, length=recipe.length, tokens=recipe.tokens, train=recipe.train
     )
-    source, held_out = (batches(text, shards, teacher.tokenizer, split) for split in ("train", "held-out"))
-    result = train(
+
+    def save(training: Training) -> None:
+        facts = {"teacher": teacher_name or repr(teacher), **training.facts}
+        save_with_card(student, out, replace(training, facts=facts), base_model=teacher_name)
+
+    result = train_on_text(
         task,
-        source,
-        recipe.train,
-        out / RUN,
-        device=device,
-        shard=shard,
-        evaluate=lambda: held_out_figures(task, held_out, device),
-        report=Report(out / RUN, tensorboard=tensorboard),
+        corpus,
+        teacher.tokenizer,
+        out,
+        recipe,
+        batches=lambda shards, split: batches(text, shards, teacher.tokenizer, split),
+        measure=held_out_figures,
+        save=save,
+        **how,
     )
-    if result.exit != "interrupted":
-        student.network.eval()
-        if first_process():
-            facts = {"teacher": teacher_name or repr(teacher), "corpus": corpus_fact(corpus, shards.tokens)}
-            told = Training(
-                facts={**facts, "measured on": HELD_OUT},
-                recipe=recipe,
-                result=result,
-                figures=last_figures(out / RUN, result),
-                command=command,
-            )
-            save_with_card(student, out, told, base_model=teacher_name)
     return student, result
 
 

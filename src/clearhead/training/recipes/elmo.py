@@ -10,16 +10,16 @@ import torch
 from clearhead.data.corpus import Corpus
 from clearhead.data.following import Following
 from clearhead.data.pretraining import PackedText
+from clearhead.data.shards import Shards
 from clearhead.data.source import Source
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.nn.characters import spell
 from clearhead.pipelines.contextual import ContextualWords
 from clearhead.text import Tokenizer, train_tokenizer
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.recipes.pretrain import CORPUS, RUN, held_out_figures
-from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.loop import Result
+from clearhead.training.recipes.on_text import held_out_figures, train_on_text
 from clearhead.training.settings import Every, Settings
+from clearhead.training.task import Task
 from clearhead.training.tasks import BothNeighbours
 
 
@@ -52,38 +52,30 @@ def pretrain_elmo(
     """
     recipe = recipe or PretrainElmo()
     tokenizer = train_tokenizer(texts=corpus.documents(), kind="word", vocabulary=recipe.vocabulary, lowercase=False)
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source, held_out = (
-        Following(
-            PackedText(
-                shards,
-                tokenizer,
-                tokens=recipe.tokens,
-                length=recipe.length,
-                seed=recipe.train.seed,
-                split=split,
-            )
-        )
-        for split in ("train", "held-out")
-    )
     torch.manual_seed(recipe.train.seed)
     network = build(recipe.model, tokenizer)
-    task = BothNeighbours(network)
-    result = train(
-        task,
-        source,
-        recipe.train,
-        out / RUN,
+    words = ContextualWords(network, tokenizer)
+
+    def batches(shards: Shards, split: str) -> Source:
+        sizes = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
+        return Following(PackedText(shards, tokenizer, split=split, **sizes))
+
+    result = train_on_text(
+        BothNeighbours(network),
+        corpus,
+        tokenizer,
+        out,
+        recipe,
+        batches=batches,
+        measure=figures,
+        save=lambda _: words.save(out),
         device=device,
-        evaluate=lambda: figures(task, held_out, device),
+        progress=progress,
     )
-    words = ContextualWords(network.eval(), tokenizer)
-    if result.exit != "interrupted" and first_process():
-        words.save(out)
     return words, result
 
 
-def figures(task: BothNeighbours, held_out: Source, device: str) -> dict[str, float]:
+def figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
     """Measure on text never trained on: the loss of each direction, and the perplexity of both."""
     found = held_out_figures(task, held_out, device)
     return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}

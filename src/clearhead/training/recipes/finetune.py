@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from clearhead.data.conll import join_documents
 from clearhead.data.finetuning import FineTuning
 from clearhead.data.look import Look, look
 from clearhead.errors import BadConfig, BadInput, require
@@ -16,7 +17,6 @@ from clearhead.evaluation.tasks import Figures
 from clearhead.hub.card import write_card
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
-from clearhead.nn.attend import Attend
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
@@ -26,10 +26,9 @@ from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.kinds import KINDS, READERS, Kind, Options, Read, evaluate
 from clearhead.training.recipes.reading import Columns
+from clearhead.training.recipes.shared import RUN, without_attention_dropout
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
-
-RUN = "run"  # the folder of checkpoints and curves, inside the model's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +37,7 @@ class Finetune:
 
     length: int = 256  # longest input in tokens; answers and tags use windows of it
     items: int = 32  # examples of a batch
+    documents: bool = False  # tag: learn and measure on whole documents, as a CoNLL file parts them
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     objective: Options = field(default_factory=Options)
     train: Settings = field(
@@ -77,8 +77,8 @@ def finetune(
     recipe, task = recipe or Finetune(), find_kind(kind)
     if skill_for is not None and recipe.lora is None:
         raise BadConfig("a skill is made of LoRA adapters; set their rank, such as lora=8")
-    training = task.read(data, columns or {})
-    held_out = task.read(dev, columns or {}) if dev is not None else []
+    training = _read(task, data, columns, recipe)
+    held_out = _read(task, dev, columns, recipe) if dev is not None else []
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
@@ -131,7 +131,7 @@ def first_look(
     """Look at the data as a run would see it, before anything is spent."""
     task, plan = find_kind(kind), recipe or Finetune()
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
-    examples: dict[str, Sequence[Any]] = {name: task.read(path, columns or {}) for name, path in sets.items()}
+    examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
     return look(examples, Tokenizer.from_folder(find(source)), length=plan.length)
 
 
@@ -148,8 +148,8 @@ def over_seeds(run: Callable[[int], Figures], seeds: Sequence[int]) -> dict[str,
     }
 
 
-def with_seed(recipe: Finetune, seed: int) -> Finetune:
-    """The same recipe under another seed."""
+def with_seed(recipe: Any, seed: int) -> Any:
+    """The same recipe, of whatever kind, under another seed."""
     return replace(recipe, train=replace(recipe.train, seed=seed))
 
 
@@ -167,14 +167,12 @@ def find_reader(name: str) -> Read:
     return READERS[name]
 
 
-def without_attention_dropout(model: Model) -> None:
-    """Train without dropout of attention weights, which the fast kernel for packed texts does not know.
-
-    Dropout of hidden states, the other half of the pair, stays as the checkpoint says.
-    """
-    for module in model.network.modules():
-        if isinstance(module, Attend):
-            module.dropout = 0.0
+def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
+    examples = task.read(data, columns or {})
+    if not recipe.documents:
+        return examples
+    require(task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
+    return join_documents(examples)
 
 
 def _adapt(model: Model, rank: int, head: str | None) -> None:

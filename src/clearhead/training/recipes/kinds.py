@@ -58,7 +58,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind of task. `head` is None where the encoder itself is trained; `metric` is the figure that counts."""
+    """One kind of task. `head` is None where the encoder itself is trained."""
 
     read: Read
     labels: Callable[[Sequence[Any]], Labels | None]
@@ -66,7 +66,6 @@ class Kind:
     task: Callable[[Model, Encoded, Options], Task]
     head: str | None
     outputs: Callable[[Labels | None], int]
-    metric: str
     problem: str | None = None
 
     def prepare(self, model: Model, labels: Labels | None) -> Model:
@@ -131,7 +130,6 @@ KINDS: dict[str, Kind] = {
         task=_classify,
         head="classes",
         outputs=lambda labels: len(labels or ()),
-        metric="accuracy",
         problem="single_label_classification",
     ),
     "label": Kind(
@@ -141,7 +139,6 @@ KINDS: dict[str, Kind] = {
         task=lambda model, *_: MultiLabel(model.network),
         head="classes",
         outputs=lambda labels: len(labels or ()),
-        metric="f1",
         problem="multi_label_classification",
     ),
     "regress": Kind(
@@ -151,7 +148,6 @@ KINDS: dict[str, Kind] = {
         task=lambda model, *_: Regress(model.network),
         head="classes",
         outputs=lambda _: 1,
-        metric="spearman",
         problem="regression",
     ),
     "tag": Kind(
@@ -163,7 +159,6 @@ KINDS: dict[str, Kind] = {
         task=_tag,
         head="tags",
         outputs=lambda labels: len(labels or ()),
-        metric="f1",
     ),
     "answer": Kind(
         read=asked_questions,
@@ -172,7 +167,6 @@ KINDS: dict[str, Kind] = {
         task=lambda model, *_: FindSpans(model.network),
         head="span",
         outputs=lambda _: 2,
-        metric="f1",
     ),
     "choose": Kind(
         read=offered_choices,
@@ -181,7 +175,6 @@ KINDS: dict[str, Kind] = {
         task=lambda model, *_: Choose(model.network),
         head="choice",
         outputs=lambda _: 1,
-        metric="accuracy",
     ),
     "similar": Kind(
         read=similar_pairs,
@@ -190,7 +183,6 @@ KINDS: dict[str, Kind] = {
         task=_similar,
         head=None,
         outputs=lambda _: 0,
-        metric="spearman",
     ),
     "instruct": Kind(
         read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),
@@ -199,7 +191,6 @@ KINDS: dict[str, Kind] = {
         task=_instruct,
         head="causal_lm",
         outputs=lambda _: 0,
-        metric="exact",
     ),
 }
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 
@@ -23,13 +23,11 @@ from clearhead.models import RECURRENT, gpt, rnnlm, t5, xlnet
 from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.recurrent import Recurrent
 from clearhead.text import Tokenizer
-from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.recipes.finetune import without_attention_dropout
-from clearhead.training.recipes.pretrain import CORPUS, HELD_OUT, RUN, held_out_figures, without_dropout
-from clearhead.training.recipes.shared import tokenise_once
-from clearhead.training.report import Report
+from clearhead.training.card import Training, save_with_card
+from clearhead.training.loop import Result
+from clearhead.training.recipes.on_text import How, check_fit, held_out_figures, train_on_text
+from clearhead.training.recipes.pretrain import without_dropout
+from clearhead.training.recipes.shared import without_attention_dropout
 from clearhead.training.settings import Every, Settings
 from clearhead.training.task import Task
 from clearhead.training.tasks import GuessInOrder, NextToken, Translation
@@ -116,46 +114,35 @@ def pretrain_language(
     out: Path,
     recipe: Language,
     *,
-    device: str = "cpu",
-    shard: bool = False,
     start: Path | None = None,
-    progress: Callable[[int], None] | None = None,
-    tensorboard: bool = False,
-    command: str | None = None,
+    **how: Unpack[How],
 ) -> tuple[Writes, Result]:
     """Train a model from scratch, or go on from the folder `start`, and save it in `out`; a stopped run goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised. For `shard` see `training.loop`. `command` is what
-    the card says the run was started with.
+    For the other options see `recipes.on_text.How`.
     """
     model = build(recipe, tokenizer, start)
     if isinstance(model, Model):
         without_attention_dropout(model)
-        longest = model.encoder.max_length
-        require(recipe.length <= longest, f"sequences of {recipe.length} tokens do not fit {longest} positions")
-    # not before the network: what does not fit together should be said before a corpus is read
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
-    task = task_of(recipe.objective, model.network)
-    result = train(
-        task,
-        source,
-        recipe.train,
-        out / RUN,
-        device=device,
-        shard=shard,
-        evaluate=lambda: figures(task, held_out, device),
-        report=Report(out / RUN, tensorboard=tensorboard),
-    )
-    model.network.eval()
-    if result.exit != "interrupted" and first_process():
-        facts = {"corpus": corpus_fact(corpus, shards.tokens), "measured on": HELD_OUT}
-        found = last_figures(out / RUN, result)
-        told = Training(facts=facts, recipe=recipe, result=result, figures=found, command=command)
+        check_fit(model, recipe.length)
+
+    def save(training: Training) -> None:
         if isinstance(model, Model):
-            save_with_card(model, out, told)
+            save_with_card(model, out, training)
         else:
             model.save(out)
+
+    result = train_on_text(
+        task_of(recipe.objective, model.network),
+        corpus,
+        tokenizer,
+        out,
+        recipe,
+        batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
+        measure=figures,
+        save=save,
+        **how,
+    )
     return model, result
 
 

@@ -1,9 +1,8 @@
 """Pre-training: raw text to a model that fills masks (and judges pairs, or finds replaced tokens)."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import Masked, Masking, Vocabulary
@@ -12,25 +11,18 @@ from clearhead.data.pretraining import PackedText
 from clearhead.data.shards import Shards
 from clearhead.data.source import Source
 from clearhead.errors import BadConfig, require
-from clearhead.evaluation.perplexity import perplexity
 from clearhead.models import FAMILIES
 from clearhead.models.modernbert import PRESETS
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
-from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.recipes.finetune import without_attention_dropout
+from clearhead.training.card import Training, save_with_card
+from clearhead.training.loop import Result
 from clearhead.training.recipes.networks import GENERATOR, build
-from clearhead.training.recipes.shared import tokenise_once
-from clearhead.training.report import Report
+from clearhead.training.recipes.on_text import How, check_fit, held_out_figures, train_on_text
+from clearhead.training.recipes.shared import without_attention_dropout
 from clearhead.training.settings import Every, Settings
-from clearhead.training.task import Task
 
 Objective = Literal["masked", "masked+next", "masked+order", "replaced", "replaced+masked", "replaced+masked+next"]
-RUN, CORPUS = "run", "corpus"
-HELD_OUT = "text of the corpus that was held out"
-_HELD_OUT_BATCHES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +37,7 @@ class Pretrain:
     objective: Objective = "masked"
     masking: Masking = field(default_factory=lambda: Masking(multiple=64))
     length: int = 128  # tokens of a sequence, special ones included
+    singles: float = 0.0  # of objectives with pairs: the share of sequences that are one text, cut anywhere
     tokens: int = 16_384  # of a micro-batch
     train: Settings = field(
         default_factory=lambda: Settings(
@@ -66,51 +59,36 @@ def pretrain(
     out: Path,
     recipe: Pretrain,
     *,
-    device: str = "cpu",
-    shard: bool = False,
     start: Path | None = None,
-    progress: Callable[[int], None] | None = None,
-    tensorboard: bool = False,
-    command: str | None = None,
+    **how: Unpack[How],
 ) -> tuple[Model, Result]:
     """Train a model from scratch and save it with its card in `out`; a run that was stopped there goes on.
 
-    `start` is a checkpoint folder to begin with instead. `progress` is told how many bytes of the corpus are
-    tokenised. For `shard` see `training.loop`. `command` is what the card says the run was started with.
+    `start` is a checkpoint folder to begin with instead. For the other options see `recipes.on_text.How`.
     """
     task, model, generator = build(recipe.objective, recipe.model, tokenizer, seed=recipe.train.seed, start=start)
     for each in (model, generator):
         if each is not None:
             without_attention_dropout(each)
-    require(
-        recipe.length <= model.encoder.max_length,
-        f"sequences of {recipe.length} tokens do not fit {model.encoder.max_length} positions",
-    )
-    # not before the networks: what does not fit together should be said before a corpus is read
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source, held_out = (batches(recipe, shards, tokenizer, split) for split in ("train", "held-out"))
-    compiled = recipe.train.compile
-    if compiled is None:  # a minute of compiling is little of a pre-training
-        compiled = device.startswith("cuda") and not shard
-    result = train(
+    check_fit(model, recipe.length)
+
+    def save(training: Training) -> None:
+        # the recipe as it was given, which a CPU can run too
+        save_with_card(model, out, replace(training, recipe=recipe))
+        if generator is not None:
+            generator.save(out / GENERATOR)
+
+    result = train_on_text(
         task,
-        source,
-        replace(recipe.train, compile=compiled),
-        out / RUN,
-        device=device,
-        shard=shard,
-        evaluate=lambda: held_out_figures(task, held_out, device),
-        report=Report(out / RUN, tensorboard=tensorboard),
+        corpus,
+        tokenizer,
+        out,
+        _compiled(recipe, how),
+        batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
+        measure=held_out_figures,
+        save=save,
+        **how,
     )
-    if result.exit != "interrupted":
-        model.network.eval()
-        if first_process():
-            facts = {"corpus": corpus_fact(corpus, shards.tokens), "measured on": HELD_OUT}
-            figures = last_figures(out / RUN, result)
-            told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
-            save_with_card(model, out, told)
-            if generator is not None:
-                generator.save(out / GENERATOR)
     return model, result
 
 
@@ -119,24 +97,12 @@ def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) 
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
     plain: Source
     if not recipe.objective.endswith(("+next", "+order")):
+        require(not recipe.singles, f"singles={recipe.singles} is for objectives with pairs; leave it out", BadConfig)
         plain = PackedText(shards, tokenizer, split=split, **sizes)
     else:
         kind: Literal["next", "order"] = "next" if recipe.objective.endswith("+next") else "order"
-        plain = SentencePairs(shards, tokenizer, kind=kind, split=split, **sizes)
+        plain = SentencePairs(shards, tokenizer, kind=kind, singles=recipe.singles, split=split, **sizes)
     return Masked(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
-
-
-def held_out_figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
-    """Mean of each part of the loss on text never trained on, and the perplexity of masked words if they are asked."""
-    sums: dict[str, list[tuple[float, int]]] = {}
-    for index in range(min(_HELD_OUT_BATCHES, max(held_out.batches_in(1), 1))):
-        for part, loss in task.losses(held_out.batch(index).to(device)).items():
-            sums.setdefault(part, []).append((float(loss.total), int(loss.count)))
-    means = {part: sum(total for total, _ in rows) / sum(n for _, n in rows) for part, rows in sums.items()}
-    if "masked_lm" not in sums:  # a student may learn relations alone
-        return means
-    losses, counts = zip(*sums["masked_lm"], strict=True)
-    return {**means, "perplexity": perplexity(losses, counts)}
 
 
 def preset(family: str, name: str) -> Any:
@@ -156,3 +122,11 @@ def without_dropout(config: Any) -> Any:
     """The same configuration with all dropout rates at 0; a classifier keeps the one that stands for its own."""
     rates = [name for name, value in asdict(config).items() if "drop" in name and isinstance(value, float)]
     return replace(config, **dict.fromkeys(rates, 0.0))
+
+
+def _compiled(recipe: Pretrain, how: How) -> Pretrain:
+    """Compile on a GPU unless the recipe says no: a minute of it is little of a pre-training."""
+    if recipe.train.compile is not None:
+        return recipe
+    wanted = how.get("device", "cpu").startswith("cuda") and not how.get("shard", False)
+    return replace(recipe, train=replace(recipe.train, compile=wanted))

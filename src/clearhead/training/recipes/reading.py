@@ -47,7 +47,11 @@ def offered_choices(source: Path | str, columns: Columns) -> list[Any]:
 def judged_passages(source: Path | str, columns: Columns) -> list[Any]:
     """Queries with a passage each, and how relevant it is: 0 is not at all."""
     rows = read_texts(source, parse=a_grade, **columns)
-    require(all(row.pair is not None for row in rows), f"{source} has no passages beside its queries", BadInput)
+    require(
+        all(row.pair is not None for row in rows),
+        f"{source} has no passages beside its queries; name their column with --pair",
+        BadInput,
+    )
     return list(rows)
 
 

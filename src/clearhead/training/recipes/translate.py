@@ -26,7 +26,7 @@ from clearhead.pipelines.translate import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
-from clearhead.training.recipes.finetune import RUN
+from clearhead.training.recipes.shared import RUN
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import Translation
@@ -171,10 +171,16 @@ def _loaded(model: str | Path) -> Translator:
     folder = find(model)
     if is_recurrent(folder):
         found = RecurrentModel.load(folder)
-        require(isinstance(found.network, Seq2Seq), f"{model} is {found.kind}, which does not translate", WrongTask)
+        require(
+            isinstance(found.network, Seq2Seq),
+            f"{model} is {found.kind}, which does not translate; choose a seq2seq model",
+            WrongTask,
+        )
         return found
     loaded = load(folder)
-    require("causal_lm" in loaded.network.heads, f"{model} has no head that writes; choose a model for it", WrongTask)
+    require(
+        "causal_lm" in loaded.network.heads, f"{model} has no head that writes; choose one for translation", WrongTask
+    )
     return loaded
 
 

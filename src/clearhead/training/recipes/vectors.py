@@ -13,8 +13,7 @@ from clearhead.pipelines.words import WordVectors
 from clearhead.text import train_tokenizer
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
-from clearhead.training.recipes.pretrain import CORPUS, RUN
-from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.recipes.shared import CORPUS, RUN, tokenise_once
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import GuessWord
 

@@ -4,7 +4,7 @@ from clearhead.training.tasks.causal import BothNeighbours, ClassifyAndContinue,
 from clearhead.training.tasks.distil import Distillation, RelationDistillation
 from clearhead.training.tasks.masked import MaskedLM, MaskedLMWithPairs
 from clearhead.training.tasks.permuted import GuessInOrder
-from clearhead.training.tasks.replaced import ReplacedAndMasked, ReplacedTokens, share_embeddings
+from clearhead.training.tasks.replaced import ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.sequences import Choose, Classify, MultiLabel, Regress
 from clearhead.training.tasks.tokens import FindSpans, TagTokens
 from clearhead.training.tasks.vectors import Contrast, CosineRegression
@@ -31,5 +31,4 @@ __all__ = [
     "ReplacedTokens",
     "TagTokens",
     "Translation",
-    "share_embeddings",
 ]

@@ -9,7 +9,7 @@ from clearhead.data.batch import Batch
 from clearhead.nn.network import Network
 from clearhead.objectives.loss import Loss
 from clearhead.objectives.masked import masked_lm
-from clearhead.objectives.pairs import sentence_pairs
+from clearhead.objectives.pairs import count_pairs, sentence_pairs
 from clearhead.training.tasks.run import encode, fill, need_heads, read
 
 Pairs = Literal["next_sentence", "sentence_order"]
@@ -44,7 +44,7 @@ class MaskedLMWithPairs:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the masked tokens and the pairs."""
-        return {"masked_lm": batch.targets["labels"].shape[0], self.kind: batch.layout.batch}
+        return {"masked_lm": batch.targets["labels"].shape[0], self.kind: count_pairs(batch.targets[self.kind])}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the encoder once and both heads on what it gives."""

@@ -13,7 +13,7 @@ from clearhead.nn.heads import MaskedLMHead
 from clearhead.nn.network import Network
 from clearhead.objectives.loss import Loss
 from clearhead.objectives.masked import masked_lm
-from clearhead.objectives.pairs import sentence_pairs
+from clearhead.objectives.pairs import count_pairs, sentence_pairs
 from clearhead.objectives.replaced import WEIGHTS, corrupt, replaced_tokens, sample_tokens
 from clearhead.training.tasks.run import answer, encode, fill, need_heads, read
 
@@ -74,7 +74,9 @@ class ReplacedAndMasked:
         """Count the masked tokens of both, all tokens, and perhaps the pairs."""
         masked = batch.targets["labels"].shape[0]
         counts = {"generator": masked, "replaced": batch.tokens, "masked_lm": -(-masked // self.EVERY)}
-        return counts | ({"next_sentence": batch.layout.batch} if "next_sentence" in self.weights else {})
+        if "next_sentence" in self.weights:
+            counts["next_sentence"] = count_pairs(batch.targets["next_sentence"])
+        return counts
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the generator on the masked text and the discriminator on what it made of it, with some masks left."""
