@@ -6,6 +6,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 corpus=$1 data=$2 work=${3:-scratch/model} builtin=${4:-src/clearhead/builtin}
 run() { echo "+ $*"; "$@"; }
+measured() { # name, command…: its figures go to figures.jsonl, with the command as anybody would type it
+  local name=$1
+  shift
+  local told=$*
+  told=${told//"$builtin"/MODEL} told=${told//"$data"/DATA} told=${told//"$work"/WORK}
+  run "$@" --json | tee >(cat >&2) | grep '^{' | python make-model/figures.py "$name" "$told" >>"$work/figures.jsonl"
+}
 
 # 1. words
 [ -f "$work/words/tokenizer.json" ] ||
@@ -23,31 +30,33 @@ run python make-model/skill_data.py "$data" "$work/skills"
 skill() { # name, task, uses, train, dev, settings…
   local name=$1 task=$2 uses=$3 train=$4 dev=$5
   shift 5
-  run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --skill-for "$uses" \
-    --out "$builtin/skills/$name" --set lora=8 --set train.learning_rate=1e-3 "$@"
+  measured "$name (skill)" clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" \
+    --skill-for "$uses" --out "$builtin/skills/$name" --set lora=6 --set train.learning_rate=1e-3 "$@"
 }
-skill sentiment classify classify "$data/glue/SST-2/train.tsv" "$data/glue/SST-2/dev.tsv" --set train.epochs=3
+skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=3
 skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=5
 skill entities tag tag "$data/conll2003/eng.train" "$data/conll2003/eng.testa" --set train.epochs=8
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
   --set train.epochs=3 --set length=384
 skill similarity similar embed "$work/skills/similarity/train.jsonl" "$work/skills/similarity/dev.jsonl" --set train.epochs=5
-rm -rf "$builtin"/skills/*/run
 
-# 4. figures of full fine-tuning, three seeds each, one JSON line for each task; the card quotes them
-figure() { # task, train, dev, settings…
-  local task=$1 train=$2 dev=$3
-  shift 3
-  run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --seeds 3 --json \
-    --out "$work/figures/$(basename "$(dirname "$train")")" "$@" | tee -a "$work/figures.jsonl"
+# 4. figures of full fine-tuning, three seeds each; the card quotes them
+figure() { # name, task, train, dev, settings…
+  local name=$1 task=$2 train=$3 dev=$4
+  shift 4
+  measured "$name" clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --seeds 3 \
+    --out "$work/figures/$name" --set train.learning_rate=2e-4 "$@"
 }
 for name in SST-2 CoLA MRPC RTE; do
   epochs=$([ $name = SST-2 ] && echo 2 || echo 6)
-  figure classify "$data/glue/$name/train.tsv" "$data/glue/$name/dev.tsv" \
-    --set train.learning_rate=2e-4 --set train.epochs="$epochs"
+  figure $name classify "$data/glue/$name/train.tsv" "$data/glue/$name/dev.tsv" --set train.epochs="$epochs"
 done
-figure regress "$data/glue/STS-B/train.tsv" "$data/glue/STS-B/dev.tsv" --set train.learning_rate=2e-4 --set train.epochs=6
-figure tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" --set train.learning_rate=2e-4 --set train.epochs=5
-figure answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json" \
-  --set train.learning_rate=2e-4 --set train.epochs=2 --set length=384 --set items=48
+figure STS-B regress "$data/glue/STS-B/train.tsv" "$data/glue/STS-B/dev.tsv" --set train.epochs=6
+figure CoNLL-2003 tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" --set train.epochs=5
+figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json" \
+  --set train.epochs=2 --set length=384 --set items=48
+
+# 5. the card; of the skills' own, it has taken what they say
+run python make-model/card.py "$work" "$builtin"
+rm -rf "$builtin"/skills/*/{run,README.md}

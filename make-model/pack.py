@@ -3,6 +3,7 @@
 usage: python make-model/pack.py PRETRAINED OUT
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,6 +16,9 @@ def main() -> None:
     model = clearhead.load(source)
     write_folder(model.checkpoint, out, heads=["masked_lm", "next_sentence"], small=True)
     (out / "vocab.txt").unlink(missing_ok=True)  # tokenizer.json holds it too
+    words = out / "tokenizer.json"
+    content = json.loads(words.read_text("utf-8"))
+    words.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
     print(f"{clearhead.load(out)} in {sum(f.stat().st_size for f in out.iterdir() if f.is_file()) / 2**20:.1f} MiB")
 
 

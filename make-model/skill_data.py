@@ -30,6 +30,14 @@ def table(path: Path) -> Iterator[Row]:
         yield dict(zip(head, row, strict=False))
 
 
+def sentiment(data: Path) -> Iterator[Row]:
+    """SST-2, with names for its two numbers: a label is what a user reads."""
+    for name in ("train", "dev"):
+        for row in table(data / f"glue/SST-2/{name}.tsv"):
+            label = ("negative", "positive")[int(row["label"])]
+            yield {"text": row["sentence"], "label": label, "held_out": name == "dev"}
+
+
 def spam(data: Path) -> Iterator[Row]:
     for label, text in lines(data / "sms_spam/SMSSpamCollection"):
         yield {"text": text, "label": label, "held_out": held_out(text, 0.1)}
@@ -95,6 +103,7 @@ def texts(row: Row) -> list[str]:
 
 def main() -> None:
     data, out = map(Path, sys.argv[1:])
+    write(sentiment(data), out / "sentiment")
     write(spam(data), out / "spam")
     write(inference(data), out / "inference")
     write(similarity(data), out / "similarity")

@@ -1,44 +1,77 @@
-"""`make demo`: a tour in about half a minute, offline. Until clearhead ships a trained model, it trains a tiny one."""
+"""`make demo`: a tour of a minute with the built-in model, offline. Every line of Python is shown, then run."""
 
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import torch
 import typer
 
 import clearhead as ch
-from clearhead.data.corpus import Corpus
-from clearhead.data.masking import Masking
-from clearhead.data.source import rng
-from clearhead.nn.attention import scaled_dot_product, scaled_scores
-from clearhead.training.recipes.pretrain import Pretrain, preset, pretrain
-from clearhead.training.settings import Every, Settings
+from clearhead.errors import ClearheadError
+from clearhead.studio.lectures import NUS, PHARMACY
 
-# all the world the tiny model knows: where animals live and what they eat
-ANIMALS = {
-    "whale": ("sea", "krill"),
-    "shark": ("sea", "fish"),
-    "otter": ("river", "fish"),
-    "trout": ("river", "flies"),
-    "camel": ("desert", "thorns"),
-    "lizard": ("desert", "flies"),
-    "bear": ("forest", "honey"),
-    "owl": ("forest", "mice"),
-    "goat": ("mountain", "grass"),
-    "eagle": ("mountain", "mice"),
-}
+BANKS = (
+    "She went to the bank to get some money.",
+    "The bank raised its interest rates again.",
+    "He sat on the bank of the river and watched the water.",
+    "The boat was tied to the muddy bank of the stream.",
+)
 
 
-def stories(count: int) -> str:
-    """Write short documents about animals; each says everything twice, so that one half explains the other."""
-    lines = []
-    for animal in rng(0).choice(list(ANIMALS), count).tolist():
-        place, food = ANIMALS[animal]
-        lines.append(
-            f"The {animal} lives in the {place}. It eats {food} because there is {food} in the {place}. "
-            f"The {animal} was too tired to leave the {place}."
-        )
-    return "\n".join(lines) + "\n"
+def scores(found: Any) -> str:
+    """Labels with their probabilities, the best first."""
+    return "   ".join(f"{label} {score:.2f}" for label, score in found.scores.items())
+
+
+def words(found: Any) -> str:
+    """What may stand behind a mask."""
+    return "   ".join(f"{one.token} {one.score:.2f}" for one in found.predictions)
+
+
+def answer(found: Any) -> str:
+    """An answer with its place in the passage."""
+    return "(no answer)" if found.text is None else f"{found.text!r}, characters {found.start} to {found.end}"
+
+
+def entities(found: Any) -> str:
+    """Names with their kinds."""
+    return "   ".join(f"{one.text} {one.label}" for one in found.entities) or "(none)"
+
+
+def table(found: Any) -> str:
+    """How near each pair is."""
+    return "\n".join(" ".join(f"{cosine:5.2f}" for cosine in row) for row in found.cosines.tolist())
+
+
+# a line that is shown and run, and what is shown of its result
+TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
+    ("""model.fill("If you don't want to inhale virus, you should wear a [MASK].", top=3)""", words),
+    ('model.answer("What does NUS mean?", passage)', answer),
+    ('model.answer("What can we learn in NUS?", passage)', answer),
+    ('model.answer("Who painted the ceiling?", passage)    # the passage does not say', answer),
+    ('model.tag("Ada Lovelace lived in London and wrote to Charles Babbage.")', entities),
+    ('model.classify("A warm, funny and clever film.")', scores),
+    ('model.classify("WINNER! You have won a free prize. Call now to claim it.", skill="spam")', scores),
+    ('model.compare("A soccer game with multiple males playing.", "Some men are playing a sport.")', scores),
+    ('model.compare("A man is playing a guitar.", "Someone plays an instrument.", skill="similarity")', scores),
+    ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
+    (f'model.search("{PHARMACY[0]}", notes, top=1)', lambda found: found[0].text),
+    ('model.senses("bank", banks)    # two of money, two of rivers: how near, by cosine', table),
+    (
+        'ch.trace(model, "The animal didn\'t cross the street because it was too tired").heads().save(page)',
+        lambda path: f"wrote {path}: open it in a browser, and see what looks at what",
+    ),
+)
+
+NEXT = """
+Try next:
+  .venv/bin/clearhead ask "How do tokens travel?" --context README.md   # your own text; docs/cli.md has every verb
+  .venv/bin/clearhead look why "WIN a prize now" --skill spam           # which words made it say so
+  .venv/bin/pip install -e '.[studio]' && .venv/bin/clearhead studio    # all of it in the browser
+  docs/training.md                                                      # a model of your own, from raw text
+"""
 
 
 def say(line: str) -> None:
@@ -46,72 +79,32 @@ def say(line: str) -> None:
     typer.secho(f"\n>>> {line}", fg="cyan")
 
 
-def main(folder: Path = Path("demo"), steps: int = 400) -> None:
-    """Run the tour and leave a model and a page in `folder`."""
-    typer.echo("This version has no trained model yet, so the demo trains a tiny one on the fly: a BERT of two layers")
-    typer.echo("that has read nothing but a thousand sentences about ten animals.")
+def main(folder: Path = Path("demo")) -> None:
+    """Run the tour and leave a page in `folder`."""
+    start = time.perf_counter()
+    model = ch.load()
     folder.mkdir(parents=True, exist_ok=True)
-    text = folder / "animals.txt"
-    text.write_text(stories(400), encoding="utf-8")
-
-    say(f'tokenizer = ch.train_tokenizer("{text}", vocabulary=200)')
-    tokenizer = ch.train_tokenizer(text, vocabulary=200)
-    typer.echo(f"a WordPiece vocabulary of {tokenizer.vocabulary} tokens")
-
-    say('tokenizer.encode("The owl was tired.", "It eats mice.").rows()    # token, position, sentence')
-    rows = tokenizer.encode("The owl was tired.", "It eats mice.").rows()
-    typer.echo("  ".join(f"{token} {position}/{sentence}" for token, position, sentence in rows))
-
-    say("scaled_scores(q, k), then softmax                             # the lecture's 112 and 96, d = 64")
-    q, k = torch.ones(1, 64), torch.tensor([[112 / 64], [96 / 64]]).expand(2, 64)
-    (one, two), (first, second) = scaled_scores(q, k)[0].tolist(), scaled_dot_product(q, k, k)[1][0].tolist()
-    typer.echo(f"{one:.0f} and {two:.0f} -> {first:.2f} and {second:.2f}")
-
-    say('pretrain(corpus, tokenizer, "demo/model", Pretrain(model=preset("bert", "tiny"), …))')
-    typer.echo("reading about animals …")
-    recipe = Pretrain(
-        model=preset("bert", "tiny"),
-        masking=Masking(),
-        length=64,
-        tokens=1024,
-        train=Settings(steps=steps, learning_rate=2e-3, seed=1, every=Every(save=10**6, evaluate=10**6)),
-    )
-    _, result = pretrain(Corpus(text), tokenizer, folder / "model", recipe)
-    typer.echo(f"{result.step} steps, {result.tokens:,} tokens, {result.elapsed:.1f} s; curve in {folder}/model/run")
-
-    say(f'model = ch.load("{folder}/model")                             # a folder that transformers reads too')
-    model = ch.load(folder / "model")
+    say("import clearhead as ch; model = ch.load()    # the built-in model, with its skills")
     typer.echo(repr(model))
-
-    for question in ("The whale lives in the [MASK].", "The owl lives in the forest. It eats [MASK]."):
-        say(f'model.fill("{question}", top=3)')
-        found = model.fill(question, top=3)
-        typer.echo("   ".join(f"{prediction.token} {prediction.score:.2f}" for prediction in found.predictions))
-
-    say("model.embed(texts)                                            # packed: no padding is ever computed")
-    texts = [f"The {animal} is here." for animal in ANIMALS]
-    vectors = model.embed(texts, normalise=True)
-    typer.echo(f"{vectors.shape[0]} vectors of width {vectors.shape[1]}")
-
-    sentence = "The bear was too tired to leave the forest. It eats honey."
-    say(f'trace = ch.trace(model, "{sentence}")')
-    trace = ch.trace(model, sentence)
-    layer = trace.layers[0]
-    rebuilt = (layer.weights @ layer.v - layer.head_output).abs().max().item()
-    typer.echo(repr(trace))
-    typer.echo(f"weights · values rebuild every head's output to {rebuilt:.0e}")
-
-    page = folder / "attention.html"
-    say(f'trace.heads().save("{page}")')
-    trace.heads().save(page)
-    typer.echo(f"wrote {page}: open it in a browser")
-
-    typer.echo("\nTry next:")
-    typer.echo(f'  .venv/bin/clearhead fill "The goat lives in the [MASK]." --model {folder}/model')
-    typer.echo(f'  .venv/bin/clearhead look attention "The camel was tired." --model {folder}/model')
-    typer.echo("  .venv/bin/clearhead info OWNER/NAME          # any BERT-family checkpoint on the Hugging Face hub")
-    typer.echo("  docs/architecture.md, docs/training.md       # how it works, and how to train your own")
+    typer.echo(f"\nThe passage of the questions:\n{NUS}")
+    known = {
+        "ch": ch,
+        "model": model,
+        "passage": NUS,
+        "notes": PHARMACY[1].split("\n\n"),
+        "banks": BANKS,
+        "page": folder / "attention.html",
+    }
+    for line, shown in TOUR:
+        say(line)
+        typer.echo(shown(eval(line, known)))  # noqa: S307  the lines are those above
+    typer.echo(f"\nThat took {time.perf_counter() - start:.0f} s, without a network.")
+    typer.echo(NEXT.rstrip())
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
+    try:
+        main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
+    except ClearheadError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)

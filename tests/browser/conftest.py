@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -65,8 +66,22 @@ def opened(visit, tmp_path):
 @pytest.fixture(scope="session")
 def studio(folders, run_folder):
     """The address of a running studio with small models."""
+    with running(create_app(folders, [run_folder])) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def studio_with_skills(stand_in):
+    """The address of a running studio with a model as the built-in one is."""
+    with running(create_app([str(stand_in)])) as address:
+        yield address
+
+
+@contextmanager
+def running(app):
+    """Run a studio in a thread."""
     door = _listen(0)
-    server = uvicorn.Server(uvicorn.Config(create_app(folders, [run_folder]), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
     thread.start()
     while not server.started:

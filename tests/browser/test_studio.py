@@ -52,6 +52,21 @@ def test_every_page_opens_and_fits(visit, studio, path, width):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_an_example_takes_its_skill_along(visit, studio_with_skills):
+    page = visit(f"{studio_with_skills}/use/classify", studio_with_skills)
+    page.locator("#skill option").nth(6).wait_for(state="attached")
+    names = page.locator("#skill option").all_inner_texts()
+    assert names[1:] == ["entities", "inference", "questions", "sentiment", "similarity", "spam"]
+    page.get_by_role("button", name="no spam").click()
+    answered(page)
+    assert page.locator("#skill").input_value() == "spam"
+    assert "ham" in page.locator(".shown").inner_text()
+    page.get_by_role("button", name="A warm, funny and clever film.").click()
+    page.locator(".shown", has_text="positive").wait_for()
+    assert page.locator("#skill").input_value() == "sentiment"
+    assert "skill=sentiment" in page.url
+
+
 def test_one_click_on_an_example_gives_bars(visit, studio):
     page = visit(f"{studio}/use/fill", studio)
     page.get_by_role("button", name="BERT, lift your [MASK].").click()

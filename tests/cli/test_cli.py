@@ -100,8 +100,6 @@ def test_convert(run, folder, tmp_path):
     ("arguments", "message"),
     [
         (["info", "./nowhere"], "nowhere is not there"),
-        (["embed", "text"], "no built-in model yet"),
-        (["tokenize", "text"], "no model named; add --model"),
         (["embed", "text", "--in", "file", "--model", "{folder}"], "give texts or --in FILE, not both"),
         (["embed", "--in", "./nothing.txt", "--model", "{folder}"], "there is no file nothing.txt"),
         (["embed", "text", "--model", "{folder}", "--layers", "last"], "'last' is not a list of numbers"),

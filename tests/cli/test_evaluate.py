@@ -73,8 +73,9 @@ def test_tables(run, tmp_path):
     ("arguments", "message"),
     [
         ([], "name a task and its --data, or a --table"),
-        (["answer", "--data", "dev.json"], "name a --model to measure, or for the task answer a file"),
+        (["translation", "--data", "x"], "the built-in model does not translate; name a --model that does"),
         (["tag", "--data", "x", "--predictions", "p"], "--predictions belongs to the task answer, not to tag"),
+        (["answer", "--data", "x", "--documents"], "--documents belongs to the task tag, not to answer"),
         (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
         (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),

@@ -1,9 +1,11 @@
 """Files of any size: read line by line, written while the vectors come."""
 
+import os
+
 import numpy as np
 import pytest
 
-from clearhead.cli.inout import progress
+from clearhead.cli.inout import progress, read_texts, stream_texts
 from clearhead.cli.vector_file import VectorFile
 from clearhead.pipelines import batches
 from pipelines.peers import SENTENCES, peers
@@ -43,7 +45,26 @@ def test_files_that_cannot_be_read(run, tmp_path):
     code, _, err = run("embed", "--in", tmp_path / "none.txt", "-m", folder)
     assert code == 2
     assert err == f"error: there is no file {tmp_path / 'none.txt'}\n"
-    assert "not both" in run("embed", "text", "--in", broken, "-m", folder)[2]
+    for texts in ("text", "-"):
+        assert "not both" in run("embed", texts, "--in", broken, "-m", folder)[2]
+
+
+def test_a_line_is_what_an_editor_calls_one(tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_bytes("\ufefffirst\u2028of two\r\nsecond\x0cof two\n".encode())
+    expected = ["first\u2028of two", "second\x0cof two"]
+    assert read_texts([], file) == expected
+    assert list(stream_texts([], file)[0]) == expected
+
+
+def test_what_is_kept_of_prepared_products_is_little_unless_the_user_says_otherwise(run, monkeypatch):
+    for name, little in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
+        monkeypatch.setenv(name, "7")
+        run("--version")
+        assert os.environ[name] == "7"
+        monkeypatch.delenv(name)
+        run("--version")
+        assert os.environ[name] == little
 
 
 def test_progress_says_nothing_within_a_second(capsys):

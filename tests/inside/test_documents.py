@@ -9,7 +9,7 @@ from studio.runs import write_run
 PAGE = Path(__file__).parents[2] / "docs" / "inside.md"
 
 
-def test_the_snippets_run(tmp_path, monkeypatch):
+def test_the_snippets_run(tmp_path, monkeypatch, built_in):
     small().save(tmp_path / "my-model")
     write_run(tmp_path / "my-model")
     small(head="classes", outputs=2, labels=("ham", "spam")).save(tmp_path / "my-classifier")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from built_in import SKILLS
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
 from clearhead.pipelines.skills import Skilled
@@ -126,16 +127,32 @@ def test_a_picture_that_cannot_be_drawn_says_so(client):
     assert page.policy.startswith("default-src 'none'")
 
 
-def test_without_a_model_the_rest_still_works():
+def test_without_a_model_the_rest_still_works(no_built_in):
     client = TestClient(create_app(), base_url="http://localhost:8642")
     assert client.get("/api/studio").json()["models"] == ["built-in"]
     missing = client.get("/api/model")
-    if missing.status_code == 404:
-        assert "built-in model" in missing.json()["error"]
-        assert client.get("/api/look/attention", params={"text": "a"}).status_code == 404
+    assert missing.status_code == 404
+    assert "no built-in model; start the studio with --model" in missing.json()["error"]
+    assert client.get("/api/look/attention", params={"text": "a"}).status_code == 404
     assert client.get("/api/look/by-hand").status_code == 200
     assert client.get("/api/look/positions").status_code == 200
     assert "--runs" in client.get("/api/look/runs").json()["error"]
+
+
+@pytest.mark.parametrize("path", [path for path, entry in ENTRIES.items() if entry.head != "causal_lm"])
+def test_the_built_in_model_does_every_example_with_its_skills(built_in, path):
+    entry = ENTRIES[path]
+    client = TestClient(create_app(), base_url="http://localhost:8642")
+    assert client.get("/api/model").json()["skills"] == sorted(SKILLS)
+    for example in entry.examples:
+        if path == "/look/attention" and example.values.get("pair"):
+            continue  # the stand-in has not so many positions
+        values = {**example.values, "layer": 0} if path == "/look/step" else example.values
+        asked = {**values, **({"skill": example.skill} if example.skill else {})}
+        response = client.post(f"/api{path}", json=asked)
+        assert response.status_code == 200, (example.label, response.text)
+        if path == "/use/classify":
+            assert set(response.json()["scores"]) == set(SKILLS[example.skill][1])
 
 
 def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):

@@ -1,7 +1,5 @@
 """`clearhead ask`: the answer to a question, from one's own text."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +11,7 @@ from clearhead.cli.inout import (
     check_texts,
     print_json,
     progress,
-    read_file,
+    read_sources,
     shown,
 )
 from clearhead.cli.paint import Mark, around, for_people, say, scored
@@ -34,14 +32,13 @@ def ask(
 ) -> None:
     """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
 
-    Example: `clearhead ask "When did the war end?" --context history.txt --model ./my-model`
+    Example: `clearhead ask "When did the war end?" --context history.txt`
     """
     from clearhead.pipelines.model import load
 
     check_texts([question])
     sources = context or ["-"]
-    texts = [sys.stdin.read() if source == "-" else read_file(Path(source)) for source in sources]
-    check_texts(texts)
+    texts = read_sources(sources)
     loaded = load(model, skill=skill)
     with progress("reading", len(texts)) as advance:
         results = loaded.answer(question, texts, top=top, threshold=threshold, progress=advance)

@@ -16,7 +16,7 @@ def choose(
 ) -> None:
     """Choose the candidate that fits a context best.
 
-    Example: `clearhead choose "She opened the umbrella because" "it rained." "it was Monday." --model ./my-model`
+    Example: `clearhead choose "She opened the umbrella because" "it rained." "it was Monday."`
     """
     from clearhead.pipelines.model import load
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import (
+    Int8Option,
     JsonOption,
     ModelOption,
     SkillOption,
@@ -13,6 +14,7 @@ from clearhead.cli.inout import (
     given_texts,
     print_json,
     progress,
+    quantised,
     shown,
 )
 from clearhead.cli.paint import for_people, say, scored
@@ -30,21 +32,27 @@ def classify(
         str | None,
         typer.Option(help="Labels of your own, divided by commas; for a checkpoint trained on inference."),
     ] = None,
+    int8: Int8Option = False,
     json: JsonOption = False,
 ) -> None:
     """Classify texts of any length.
 
-    Example: `clearhead classify "WIN a prize now" --model ./my-model`
+    Example: `clearhead classify "WIN a prize now" --skill spam`
     """
     from clearhead.pipelines.model import load
+    from clearhead.pipelines.zero_shot import TEMPLATE
 
     wanted = given_texts(texts, file)
     loaded = load(model, skill=skill)
+    own = None if labels is None else [label.strip() for label in labels.split(",") if label.strip()]
+    if int8 and own is None:
+        loaded = quantised(loaded, "classify", wanted)
+    elif int8 and own is not None:
+        loaded = quantised(loaded, "compare", ((text, TEMPLATE.format(label)) for text in wanted for label in own))
     with progress("classifying", len(wanted)) as advance:
-        if labels is None:
+        if own is None:
             results = loaded.classify(wanted, top=top, progress=advance)
         else:
-            own = [label.strip() for label in labels.split(",") if label.strip()]
             results = loaded.zero_shot(wanted, own, top=top, progress=advance)
     for text, found in zip(wanted, results, strict=True):
         if json:

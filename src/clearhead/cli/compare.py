@@ -18,7 +18,7 @@ def compare(
 ) -> None:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
 
-    Example: `clearhead compare "A man sleeps." "Nobody is awake." --model ./my-model`
+    Example: `clearhead compare "A man sleeps." "Nobody is awake."`
     """
     from clearhead.pipelines.model import load
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import (
+    Int8Option,
     JsonOption,
     ModelOption,
     TextsArgument,
@@ -12,6 +13,7 @@ from clearhead.cli.inout import (
     given_texts,
     print_json,
     progress,
+    quantised,
     shown,
 )
 
@@ -22,17 +24,20 @@ def duplicates(
     model: ModelOption = None,
     threshold: Annotated[float, typer.Option(help="How near, by cosine, two texts must be.")] = 0.9,
     drop: Annotated[bool, typer.Option("--drop", help="Print the texts themselves, without the duplicates.")] = False,
+    int8: Int8Option = False,
     json: JsonOption = False,
 ) -> None:
     """Find texts that repeat another, letter for letter or nearly; they are counted from 0.
 
-    Example: `clearhead duplicates --in texts.txt --drop --model ./my-model > different.txt`
+    Example: `clearhead duplicates --in texts.txt --drop > different.txt`
     """
     from clearhead.pipelines.duplicates import kept
     from clearhead.pipelines.model import load
 
     wanted = given_texts(texts, file)
     loaded = load(model)
+    if int8:
+        loaded = quantised(loaded, "embed", wanted)
     with progress("embedding", None) as advance:
         found = loaded.duplicates(wanted, threshold=threshold, progress=advance)
     if drop:

@@ -1,12 +1,15 @@
 """`clearhead embed`: texts to vectors."""
 
 from contextlib import ExitStack
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clearhead.cli.inout import (
+    INT8_SAMPLE,
+    Int8Option,
     JsonOption,
     ModelOption,
     SkillOption,
@@ -14,6 +17,7 @@ from clearhead.cli.inout import (
     TextsOption,
     print_json,
     progress,
+    quantised,
     shown,
     stream_texts,
 )
@@ -38,11 +42,12 @@ def embed(
     normalise: Annotated[bool | None, typer.Option(help="Scale to length 1. Default: the model's own.")] = None,
     dimensions: Annotated[int | None, typer.Option(help="Keep the first so many dimensions. Default: all.")] = None,
     precision: Annotated[str, typer.Option(help="float32, int8 (ranges of these texts) or binary.")] = "float32",
+    int8: Int8Option = False,
     json: JsonOption = False,
 ) -> None:
     """Turn texts into vectors: any layer or mix of layers, one vector for each text.
 
-    Example: `clearhead embed --in texts.txt --model ./my-model --out vectors.npy`
+    Example: `clearhead embed --in texts.txt --out vectors.npy`
     """
     from clearhead.cli.vector_file import VectorFile
     from clearhead.hub.atomic import staged
@@ -50,10 +55,15 @@ def embed(
     from clearhead.pipelines.model import load
 
     wanted, total = stream_texts(texts or [], file)
-    # the steps of int8 are those of all texts together; everything else goes out as it comes, in constant memory
-    parts = [list(wanted)] if precision == "int8" else chunks_of_text(wanted)
     chosen = numbers_of(layers)
     loaded = load(model, skill=skill)
+    if int8:
+        first = list(islice(wanted, INT8_SAMPLE))
+        # inner layers are those of the encoder itself, not of a skill
+        loaded = quantised(loaded, "embed" if chosen == [-1] else "layers", first)
+        wanted = chain(first, wanted)
+    # the steps of int8 are those of all texts together; everything else goes out as it comes, in constant memory
+    parts = [list(wanted)] if precision == "int8" else chunks_of_text(wanted)
     with ExitStack() as stack:
         advance = stack.enter_context(progress("embedding", total))
         written = None

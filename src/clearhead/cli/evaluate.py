@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, print_json
+from clearhead.cli.inout import JsonOption, SkillOption, print_json
 from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
 from clearhead.cli.translation import evaluate_translator, one_file
 
@@ -20,19 +20,26 @@ def evaluate(
         typer.Option(help="The data to measure on, in the formats of finetune; for search: query, passage, relevance."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model to measure: a folder or a hub name.")
+        str | None,
+        typer.Option("--model", "-m", help="The model to measure: a folder or a hub name. Default: the built-in."),
     ] = None,
+    skill: SkillOption = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="Of answer: a file for the model's answers; without --model, the answers to score."),
+        typer.Option(
+            help="Of answer: a file for the model's answers; without --model or --skill, the answers to score."
+        ),
     ] = None,
     nbest: Annotated[
         Path | None,
-        typer.Option(help="Of answer: a file for the model's 20 best; without --model, the candidates to score."),
+        typer.Option(help="Of answer: a file for the model's 20 best; without --model or --skill, those to score."),
     ] = None,
     no_answer: Annotated[
         Path | None, typer.Option(help="Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities.")
     ] = None,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Of tag: whole documents, as a CoNLL file parts them, not sentences.")
+    ] = False,
     text: TextOption = None,
     pair: PairOption = None,
     label: LabelOption = None,
@@ -61,17 +68,23 @@ def evaluate(
         raise BadInput("name a task and its --data, or a --table to print")
     if given and task != "answer":
         raise BadInput(f"{given[0]} belongs to the task answer, not to {task}; leave it out")
-    if model is None and not given:
-        raise BadInput("name a --model to measure, or for the task answer a file of --predictions to score")
+    if documents and task != "tag":
+        raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
     if model is not None and no_answer is not None:
         raise BadInput("--no-answer goes with --predictions to score; leave it or --model out")
     if task == "translation":
-        evaluate_translator(model or "", data, columns=(text, pair), device=device, json=json)
+        if model is None:
+            raise BadInput("the built-in model does not translate; name a --model that does")
+        evaluate_translator(model, data, columns=(text, pair), device=device, json=json)
         return
     from clearhead.training.recipes.finetune import find_reader
 
     examples = find_reader(task)(one_file(data, task), named_columns(text, pair, label))
-    if model is None:
+    if documents:
+        from clearhead.data.conll import join_documents
+
+        examples = join_documents(examples)
+    if model is None and skill is None and given:
         from clearhead.evaluation.answers import score_files
 
         figures = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
@@ -79,7 +92,7 @@ def evaluate(
         from clearhead.evaluation.tasks import EVALUATIONS, answer_into
         from clearhead.pipelines.model import load
 
-        loaded = load(model, device=pick_device(device))
+        loaded = load(model, skill=skill, device=pick_device(device))
         if given:
             figures = answer_into(loaded, examples, predictions=predictions, nbest=nbest)
         else:

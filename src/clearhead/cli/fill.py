@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import (
+    Int8Option,
     JsonOption,
     ModelOption,
     TextsArgument,
@@ -12,6 +13,7 @@ from clearhead.cli.inout import (
     given_texts,
     print_json,
     progress,
+    quantised,
     shown,
 )
 from clearhead.cli.paint import changed, for_people, marked, say, scored
@@ -23,17 +25,20 @@ def fill(
     model: ModelOption = None,
     top: Annotated[int, typer.Option(help="How many words to show for each mask.")] = 5,
     candidates: Annotated[str | None, typer.Option(help="Rank only these words, separated by commas.")] = None,
+    int8: Int8Option = False,
     json: JsonOption = False,
 ) -> None:
     """Fill the masks of a text; write the model's own mask, such as [MASK], where a word is wanted.
 
-    Example: `clearhead fill "If you don't want to inhale virus, wear a [MASK]." --model ./my-model`
+    Example: `clearhead fill "If you don't want to inhale virus, wear a [MASK]."`
     """
     from clearhead.pipelines.model import load
 
     wanted = given_texts(texts, file)
     words = [word.strip() for word in candidates.split(",")] if candidates else None
     loaded = load(model)
+    if int8:
+        loaded = quantised(loaded, "fill", wanted)
     with progress("filling", len(wanted)) as advance:
         results = loaded.fill(wanted, top=top, candidates=words, progress=advance)
     for text, found in zip(wanted, results, strict=True):

@@ -23,6 +23,7 @@ from clearhead.cli.recipe import (
     print_figures,
 )
 from clearhead.cli.translation import finetune_translation, one_file
+from clearhead.errors import BadInput
 
 
 def finetune(
@@ -36,16 +37,16 @@ def finetune(
             "also two files, line by line."
         ),
     ],
+    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--model",
             "-m",
-            help="The pre-trained model: a folder or a hub name; for translation also a new one, such as "
-            "seq2seq-lstm-additive, seq2seq-gru or transformer-tiny.",
+            help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
+            "one, such as seq2seq-lstm-additive, seq2seq-gru or transformer-tiny.",
         ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
+    ] = None,
     dev: Annotated[list[str] | None, typer.Option(help="Development data, to measure on.")] = None,
     text: TextOption = None,
     pair: PairOption = None,
@@ -70,11 +71,13 @@ def finetune(
 
     Example: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`
     """
-    from clearhead.training.distributed import first_process
+    from clearhead.hub.builtin import builtin_folder
     from clearhead.training.overrides import override
     from clearhead.training.recipes import finetune as recipes
 
     if task == "translation":
+        if model is None:
+            raise BadInput("the built-in model does not translate; name a --model, such as transformer-tiny")
         finetune_translation(
             model,
             data,
@@ -91,11 +94,12 @@ def finetune(
             json=json,
         )
         return
+    source = model or str(builtin_folder())
     plan = override(recipes.Finetune(), changes(recipe, set_))
     named = named_columns(text, pair, label)
     train, held_out = one_file(data, task), None if dev is None else one_file(dev, task)
     if dry_run:
-        seen = recipes.first_look(task, model, train, dev=held_out, recipe=plan, columns=named)
+        seen = recipes.first_look(task, source, train, dev=held_out, recipe=plan, columns=named)
         if json:
             print_json(seen.json())
         else:
@@ -109,7 +113,7 @@ def finetune(
         chosen = recipes.with_seed(plan, seed) if seeds > 1 else plan
         outcome = recipes.finetune(
             task,
-            model,
+            source,
             train,
             folder,
             dev=held_out,
@@ -124,6 +128,4 @@ def finetune(
         return outcome.figures
 
     figures = recipes.over_seeds(run, range(seeds))
-    if not first_process():
-        return
     print_figures(task, out, figures, seeds=seeds, json=json)

@@ -12,21 +12,27 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[str, typer.Argument(help="A checkpoint folder, or the name of a model on the hub.")],
+    model: Annotated[
+        str | None,
+        typer.Argument(help="A checkpoint folder, or the name of a model on the hub. Default: the built-in."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
 
     Example: `clearhead info ./my-model`
     """
+    from clearhead.hub.builtin import builtin_folder
     from clearhead.hub.recurrent import RecurrentModel, is_recurrent
     from clearhead.hub.remote import find
+    from clearhead.hub.skills import find_skills
     from clearhead.pipelines.model import load
 
-    if is_recurrent(folder := find(model)):
+    folder = builtin_folder() if model is None else find(model)
+    if is_recurrent(folder):
         _print(_recurrent(RecurrentModel.load(folder)), json=json)
         return
-    loaded = load(model)
+    loaded = load(folder)
     description = loaded.checkpoint.description
     tokenizer = loaded.checkpoint.tokenizer
     sentence = loaded.checkpoint.sentence
@@ -38,6 +44,7 @@ def info(
         "max_length": loaded.encoder.max_length,
         "heads": list(loaded.network.heads),
         "labels": list(loaded.labels) if loaded.labels else None,
+        "skills": list(find_skills(folder)) or None,
         "tokenizer": None
         if tokenizer is None
         else {"vocabulary": tokenizer.vocabulary, "lowercase": tokenizer.lowercase},

@@ -2,24 +2,38 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from threading import Timer
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clearhead.errors import BadInput, NotFound
 
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
+
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A checkpoint folder, or the name of a model on the Hugging Face hub."),
+    typer.Option(
+        "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
+    ),
 ]
 SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
 TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
 TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+INT8_SAMPLE = 200  # inputs on which int8 must agree
+Int8Option = Annotated[
+    bool,
+    typer.Option(
+        "--int8", help=f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
+    ),
+]
 
 _PATIENCE = 1.0  # seconds that nobody minds to wait without a word
 
@@ -29,7 +43,7 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
     if file is not None:
         if arguments:
             raise BadInput("give texts or --in FILE, not both")
-        return read_file(file).splitlines()
+        return list(_lines(file))
     if arguments and list(arguments) != ["-"]:
         return list(arguments)
     if sys.stdin.isatty():
@@ -39,18 +53,16 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
 
 def stream_texts(arguments: Sequence[str], file: Path | None) -> tuple[Iterator[str], int | None]:
     """The texts of `read_texts` one after another, however large the file, and how many there are if that is known."""
-    if file is None or arguments:
-        if not arguments or list(arguments) == ["-"]:
-            if sys.stdin.isatty():
-                read_texts(arguments, file)  # refuses
-            return (line.rstrip("\n") for line in sys.stdin), None
-        texts = read_texts(arguments, file)
-        return iter(texts), len(texts)
-    return _lines(file), sum(1 for _ in _lines(file))
+    if file is not None and not arguments:
+        return _lines(file), sum(1 for _ in _lines(file))
+    if file is None and list(arguments) in ([], ["-"]) and not sys.stdin.isatty():
+        return (line.rstrip("\n") for line in sys.stdin), None
+    texts = read_texts(arguments, file)  # or what it has against them
+    return iter(texts), len(texts)
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with reading(file), file.open(encoding="utf-8") as lines:
+    with reading(file), file.open(encoding="utf-8-sig") as lines:
         for line in lines:
             yield line.rstrip("\n")
 
@@ -66,6 +78,18 @@ def check_texts(texts: Sequence[str]) -> None:
     """Refuse texts that are all empty."""
     if not any(text.strip() for text in texts):
         raise BadInput("the text is empty; give some words")
+
+
+def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
+    """The model for a use in 8 bits; refused where that changes the results of the first inputs."""
+    from clearhead.nn.network import Network
+    from clearhead.pipelines.model import Model
+    from clearhead.pipelines.skills import Skilled
+
+    checkpoint = (model.able(use) if isinstance(model, Skilled) else model).checkpoint
+    if use == "embed":  # then vectors are compared, whatever heads stand on the encoder
+        checkpoint = replace(checkpoint, network=Network(checkpoint.network.encoder, {}))
+    return Model(checkpoint).quantise(list(islice(inputs, INT8_SAMPLE)))
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -116,7 +140,14 @@ def reading(file: Path) -> Iterator[None]:
 def read_file(file: Path) -> str:
     """Read the text of a file, or say in one sentence why it cannot be read."""
     with reading(file):
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
+
+
+def read_sources(names: Sequence[str]) -> list[str]:
+    """Each file as one text, stdin as "-"; refuse if there is nothing in them."""
+    texts = [sys.stdin.read() if name == "-" else read_file(Path(name)) for name in names]
+    check_texts(texts)
+    return texts
 
 
 def up_to(advance: Callable[[int], None]) -> Callable[[int], None]:

@@ -107,10 +107,15 @@ def print_result(model: "Model", result: "Result", out: Path, *, json: bool) -> 
 
 
 def print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:
-    """Say where a fine-tuned model is, and what was measured: mean and, over several seeds, deviation."""
+    """Say once where a fine-tuned model is, and what was measured: mean and, over several seeds, deviation."""
+    from clearhead.training.distributed import first_process
+
+    if not first_process():
+        return
     if json:
         means = {name: mean for name, (mean, _) in figures.items()}
-        print_json({"folder": str(out), "task": task, "seeds": seeds, "figures": means})
+        deviations = {"deviations": {name: deviation for name, (_, deviation) in figures.items()}} if seeds > 1 else {}
+        print_json({"folder": str(out), "task": task, "seeds": seeds, "figures": means, **deviations})
         return
     typer.echo(f"wrote {out}")
     for name, (mean, deviation) in figures.items():

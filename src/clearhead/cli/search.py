@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, given_texts, print_json, progress, shown
+from clearhead.cli.inout import Int8Option, JsonOption, ModelOption, given_texts, print_json, progress, quantised, shown
 from clearhead.errors import BadInput
 
 if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
     from clearhead.pipelines.search.index import Index
+    from clearhead.pipelines.search.passages import Document
 
 
 def search(
@@ -23,16 +25,30 @@ def search(
     method: Annotated[str | None, typer.Option(help="vectors, the default, bm25 (no model needed) or hybrid.")] = None,
     rerank: Annotated[str | None, typer.Option(help="A cross-encoder that reads the best 100 again.")] = None,
     top: Annotated[int, typer.Option(help="How many passages to show.")] = 5,
+    int8: Int8Option = False,
     json: JsonOption = False,
 ) -> None:
     """Find the passages of documents that fit a query, by their words, their meaning or both.
 
-    Example: `clearhead search "Can you get medicine for someone pharmacy" --in *.md --model ./my-model`
+    Example: `clearhead search "Can you get medicine for someone pharmacy" --in *.md`
     """
     from clearhead.pipelines.model import load
+    from clearhead.pipelines.search.index import Index
+    from clearhead.pipelines.search.passages import cut_passages
+    from clearhead.pipelines.search.sources import read_documents
 
     queries = given_texts([query], None)
-    found = _index([*(files or []), *(more or [])], index, model, words_only=method == "bm25")
+    places = [*(files or []), *(more or [])]
+    if not places and index is None:
+        raise BadInput("nothing to search; name files or folders with --in, or a saved index with --index")
+    documents = list(read_documents(places))
+    loaded = None if method == "bm25" else load(model)
+    if int8:
+        if loaded is None:
+            raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
+        passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
+        loaded = quantised(loaded, "embed", passages if places else queries)
+    found = Index.load(index, loaded) if index is not None and not places else _built(documents, loaded, index)
     cross = None if rerank is None else load(rerank)
     results = found.search(queries, top=top, method=method, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):
@@ -43,19 +59,12 @@ def search(
             typer.echo(f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shown(hit.text, 200)}")
 
 
-def _index(files: list[Path], folder: Path | None, model: str | None, *, words_only: bool) -> "Index":
-    """Build the index, and save it if a folder is named; or load it from there."""
-    from clearhead.pipelines.model import load
+def _built(documents: "list[Document]", model: "Model | None", folder: Path | None) -> "Index":
+    """Build the index, and save it if a folder is named."""
     from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.search.sources import read_documents
 
-    if not files and folder is None:
-        raise BadInput("nothing to search; name files or folders with --in, or a saved index with --index")
-    loaded = None if words_only else load(model)
-    if not files and folder is not None:
-        return Index.load(folder, loaded)
     with progress("embedding", None) as advance:
-        built = Index.build(read_documents(files), loaded, progress=advance)
+        built = Index.build(documents, model, progress=advance)
     if folder is not None:
         built.save(folder)
     return built

@@ -20,7 +20,7 @@ def senses(
 ) -> None:
     """Group the occurrences of a word by meaning, in texts from a file or stdin, and show how near they are.
 
-    Example: `clearhead senses bank banks --in sentences.txt --model ./my-model`
+    Example: `clearhead senses bank banks --in sentences.txt`
     """
     from clearhead.cli.embed import numbers_of
     from clearhead.pipelines.model import load

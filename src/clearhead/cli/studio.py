@@ -11,7 +11,7 @@ from clearhead.errors import NotFound
 def studio(
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", help="A checkpoint folder or hub model; give it again for more to choose from."),
+        typer.Option("--model", "-m", help="A checkpoint folder or hub model, again for more. Default: the built-in."),
     ] = None,
     runs: Annotated[
         list[Path] | None, typer.Option(help="The folder of a training run; give it again for more.")
@@ -21,7 +21,7 @@ def studio(
 ) -> None:
     """Open the studio: looking inside and using models, on a page of this machine that nobody else can reach.
 
-    Example: `clearhead studio --model ./my-model --model ./my-classifier --runs ./my-model`
+    Example: `clearhead studio`, or `clearhead studio --model ./my-model --runs ./my-model`
     """
     try:
         from clearhead.studio.serve import serve

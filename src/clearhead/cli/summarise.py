@@ -1,12 +1,10 @@
 """`clearhead summarise`: the sentences that say most of a text, or a model's own."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json, progress, read_file
+from clearhead.cli.inout import JsonOption, ModelOption, print_json, progress, read_sources
 
 
 def summarise(
@@ -20,13 +18,12 @@ def summarise(
 ) -> None:
     """Keep the sentences that say most of a text, word for word and in order; or let a model tell it anew.
 
-    Example: `clearhead summarise article.txt --sentences 3 --model ./my-model`
+    Example: `clearhead summarise article.txt --sentences 3`
     """
     from clearhead.pipelines.model import load
 
     sources = files or ["-"]
-    texts = [sys.stdin.read() if source == "-" else read_file(Path(source)) for source in sources]
-    check_texts(texts)
+    texts = read_sources(sources)
     loaded = load(model)
     with progress("reading", None) as advance:
         summaries = loaded.summarise(texts, sentences=sentences, abstractive=abstractive, progress=advance)

@@ -16,19 +16,17 @@ def tokenize(
 ) -> None:
     """Show the tokens of a text: pieces, ids, sentence numbers, and where each lies in the text.
 
-    Example: `clearhead tokenize "Be alert!" "BERT will hurt!" --model ./my-model`
+    Example: `clearhead tokenize "Be alert!" "BERT will hurt!"`
     """
-    from clearhead.errors import BadInput
+    from clearhead.hub.builtin import builtin_folder
     from clearhead.hub.remote import find
     from clearhead.text import Tokenizer
 
-    if model is None:
-        raise BadInput("no model named; add --model FOLDER, a hub name, or a tokenizer.json or vocab.txt file")
-    path = Path(model)
+    path = builtin_folder() if model is None else Path(model)
     if path.is_file():
         tokenizer = Tokenizer.from_vocab(path) if path.suffix == ".txt" else Tokenizer.from_file(path)
     else:
-        tokenizer = Tokenizer.from_folder(find(model))
+        tokenizer = Tokenizer.from_folder(path if model is None else find(model))
     texts = [text] if pair is not None else read_texts([text], None)
     for one in texts:
         encoding = tokenizer.encode(one, pair)

@@ -1,7 +1,6 @@
 """`clearhead finetune translation` and `clearhead evaluate translation`: models on parallel text."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +52,8 @@ def finetune_translation(
     json: bool,
 ) -> None:
     """Train a translator, or look at its data, and say how it went."""
-    from clearhead.training.distributed import first_process
     from clearhead.training.overrides import override
-    from clearhead.training.recipes.finetune import over_seeds
+    from clearhead.training.recipes.finetune import over_seeds, with_seed
     from clearhead.training.recipes.translate import recipe_for, translate
 
     if dry_run:
@@ -66,7 +64,7 @@ def finetune_translation(
 
     def run(seed: int) -> dict[str, float]:
         folder = out if seeds == 1 else out / f"seed-{seed}"
-        chosen = replace(plan, train=replace(plan.train, seed=seed)) if seeds > 1 else plan
+        chosen = with_seed(plan, seed) if seeds > 1 else plan
         outcome = translate(
             model,
             data,
@@ -81,8 +79,7 @@ def finetune_translation(
         return outcome.figures
 
     figures = over_seeds(run, range(seeds))
-    if first_process():
-        print_figures("translation", out, figures, seeds=seeds, json=json)
+    print_figures("translation", out, figures, seeds=seeds, json=json)
 
 
 def evaluate_translator(

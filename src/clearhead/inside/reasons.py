@@ -11,6 +11,7 @@ from clearhead.inside.numbers import rounded
 from clearhead.inside.page import page
 from clearhead.inside.view import View
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.skills import Skilled
 
 SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
 _HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": "fill"}
@@ -45,6 +46,8 @@ def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = N
 
 def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, target: str | None) -> Target:
     """The answer that is to be explained."""
+    if isinstance(model, Skilled):
+        model, use = _with_skill(model, text, pair, use)
     able = [name for head, name in _HEADS.items() if head in model.network.heads]
     require(bool(able), "this model has no answer to explain: it cannot classify, answer or fill", WrongTask)
     chosen = use or able[0]
@@ -56,6 +59,12 @@ def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, tar
     require(chosen == "fill", f"use={chosen!r} is not known; choose {', '.join(_HEADS.values())}", BadInput)
     require(pair is None, "a text with a mask is explained by itself; leave out the second text", BadInput)
     return token_target(model, text, target)
+
+
+def _with_skill(model: Skilled, text: str, pair: str | None, use: Use | None) -> tuple[Model, Use]:
+    """The model with the skill for the use; unasked, a text with a mask is filled and any other is classified."""
+    chosen = use or ("fill" if model.tokenizer.special.get("mask", "[MASK]") in text else "classify")
+    return model.able("compare" if chosen == "classify" and pair is not None else chosen), chosen
 
 
 def _drawn(curve: Curve) -> dict[str, Any]:

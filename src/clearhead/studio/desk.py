@@ -89,10 +89,10 @@ class Desk:
     def _load(self, source: str | None) -> Model:
         try:
             return load(source)
-        except NotFound as error:
+        except NotFound:
             if source is not None:
                 raise
-            raise NotFound(f"{error}: start the studio with --model") from None
+            raise NotFound("this copy of clearhead has no built-in model; start the studio with --model") from None
 
     def _keep(self, key: str, view: View) -> None:
         self._kept[key] = view

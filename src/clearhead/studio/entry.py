@@ -35,10 +35,11 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A set of values that is one click away."""
+    """A set of values that is one click away; for a model with skills, perhaps with one, or "" for the use's own."""
 
     label: str
     values: Mapping[str, str | int]
+    skill: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,5 +71,5 @@ class Entry:
             "needs": self.needs,
             "head": self.head,
             "fields": [one.to_dict() for one in self.fields],
-            "examples": [{"label": one.label, "values": dict(one.values)} for one in self.examples],
+            "examples": [{"label": one.label, "values": dict(one.values), "skill": one.skill} for one in self.examples],
         }

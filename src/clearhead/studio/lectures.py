@@ -10,15 +10,19 @@ SPAM = "WINNER! You have won a free prize. Call now to claim your reward."
 HAM = "Shall we meet at the library after the lecture?"
 REVIEWS = ("A warm, funny and clever film.", "Two hours that I will never get back.")
 NAMES = ("Ada Lovelace lived in London.", "BERT makes dirt")
+# as on the slide, which quotes an encyclopaedia
 NUS = (
-    "The National University of Singapore (NUS) is a research university in Singapore. It began in 1905 as a medical "
-    "school. NUS teaches the sciences, medicine and dentistry, design and environment, law, arts and social sciences, "
-    "engineering, business, computing and music."
+    "The National University of Singapore (NUS) is the national research university of Singapore. Founded in 1905 as "
+    "the Straits Settlements and Federated Malay States Government Medical School, NUS is the oldest higher education "
+    "institution in Singapore. It is consistently ranked within the top 20 universities in the world and is considered "
+    "to be the best university in the Asia-Pacific. NUS is a comprehensive research university, offering a wide range "
+    "of disciplines, including the sciences, medicine and dentistry, design and environment, law, arts and social "
+    "sciences, engineering, business, computing and music at both the undergraduate and postgraduate levels."
 )
 BERT_LARGE = (
     "How many parameters does BERT-large have?",
-    "BERT-large is really big: it has 24 layers and an embedding size of 1,024, for a total of 340M parameters. "
-    "Altogether it is 1.34GB, so expect it to take a couple of minutes to download.",
+    "BERT-large is really big... it has 24 layers and an embedding size of 1,024, for a total of 340M parameters! "
+    "Altogether it is 1.34GB, so expect it to take a couple minutes to download to your Colab instance.",
 )
 # label, question, passage
 QUESTIONS = (

@@ -121,9 +121,9 @@ USES = (
         head="classes",
         fields=(TEXT, Field(name="labels", label="Labels of your own, by commas (for a model trained on inference)")),
         examples=(
-            Example("spam", {"text": SPAM}),
-            Example("no spam", {"text": HAM}),
-            *(Example(text, {"text": text}) for text in REVIEWS),
+            Example("spam", {"text": SPAM}, skill="spam"),
+            Example("no spam", {"text": HAM}, skill="spam"),
+            *(Example(text, {"text": text}, skill="sentiment") for text in REVIEWS),
         ),
         call=_classify,
     ),

@@ -121,9 +121,9 @@ VIEWS = (
             Field(name="target", label="Explain another answer (if any)"),
         ),
         examples=(
-            Example("a mask", {"text": MASKS[0], "use": "fill"}),
-            Example("spam", {"text": SPAM, "use": "classify"}),
-            Example("an answer", {"text": BERT_LARGE[0], "pair": BERT_LARGE[1], "use": "answer"}),
+            Example("a mask", {"text": MASKS[0], "use": "fill"}, skill=""),
+            Example("spam", {"text": SPAM, "use": "classify"}, skill="spam"),
+            Example("an answer", {"text": BERT_LARGE[0], "pair": BERT_LARGE[1], "use": "answer"}, skill=""),
         ),
         call=lambda given: why(given.loaded, given["text"], given["pair"], use=given["use"], target=given["target"]),
     ),

@@ -36,12 +36,12 @@ export class StudioForm extends HTMLElement {
 
   examples({ examples }) {
     if (!examples.length) return [];
-    const buttons = examples.map(({ label, values }) => {
+    const buttons = examples.map(({ label, values, skill }) => {
       const button = element("button", { type: "button", title: label }, label);
       button.addEventListener("click", () => {
         this.clear();
         this.fill(values);
-        this.ask();
+        this.ask(skill);
       });
       return button;
     });
@@ -72,8 +72,9 @@ export class StudioForm extends HTMLElement {
     return this.controls.every((one) => !one.required || one.value.trim());
   }
 
-  ask() {
-    this.dispatchEvent(new CustomEvent("asked"));
+  // an example may say which skill it is for
+  ask(skill = null) {
+    this.dispatchEvent(new CustomEvent("asked", { detail: { skill } }));
   }
 }
 

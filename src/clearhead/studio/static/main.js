@@ -129,7 +129,13 @@ function page() {
     form, status, result,
   );
   form.show(entry, Object.fromEntries(given));
-  form.addEventListener("asked", () => show());
+  form.addEventListener("asked", ({ detail }) => {
+    if (detail.skill !== skill.value && [...skill.options].some(({ value }) => value === detail.skill)) {
+      skill.value = detail.skill;
+      describe();
+    }
+    show();
+  });
   if (form.complete && (given.size || !entry.fields.some(({ required }) => required))) show(location.hash);
 }
 

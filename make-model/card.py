@@ -1,0 +1,163 @@
+"""The card of the built-in model, written from what its making left behind: runs, figures, and the model itself.
+
+usage: python make-model/card.py WORK BUILTIN
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import clearhead
+from biases import seen
+from clearhead.hub.skills import Skill
+from clearhead.pipelines.skills import Skilled
+from clearhead.training.page import curve
+from clearhead.training.report import read_rows
+from figures import read_figures
+
+HERE = Path(__file__).parent
+RUNS = ("short", "long")  # of pre-training, in order
+POINTS = 12  # of the table of the curve
+KEPT = (".safetensors", ".json")
+# what is meant by the mean of five tasks
+GLUE = ("SST-2, accuracy", "CoLA, matthews", "MRPC, f1", "STS-B, spearman", "RTE, accuracy")
+COLUMNS = {
+    "masked_lm": "loss of masks",
+    "masked_lm/accuracy": "masks filled rightly",
+    "replaced/accuracy": "replaced tokens told",
+    "next_sentence/accuracy": "next sentences told",
+}
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    work, folder = map(Path, sys.argv[1:])
+    model = clearhead.load(folder)
+    if not isinstance(model, Skilled):
+        sys.exit(f"{folder} has no skills; train them before the card is written")
+    rows = joined(work)
+    (folder / "curve.svg").write_text(curve([_drawn(row) for row in rows]), "utf-8")
+    parts = [
+        _head(model, folder),
+        (HERE / "data.md").read_text("utf-8").strip(),
+        _making(work, folder, rows),
+        _skills(model),
+        _figures(work / "figures.jsonl"),
+        (HERE / "limits.md").read_text("utf-8").strip(),
+        f"## How it leans\n\nAsked by `make-model/biases.py`, with the model as it is in this folder.\n\n{seen(model)}",
+    ]
+    (folder / "README.md").write_text("\n\n".join(parts) + "\n", "utf-8")
+    print(f"wrote {folder / 'README.md'}")
+
+
+def joined(work: Path) -> list[Row]:
+    """The rows of both runs as if they were one, with steps, tokens and seconds going on."""
+    found: list[Row] = []
+    for name in RUNS:
+        before = found[-1] if found else {}
+        add = {key: before.get(key, 0) for key in ("step", "tokens", "elapsed")}
+        found += [row | {key: row[key] + add[key] for key in add} for row in read_rows(work / name / "run")]
+    return found
+
+
+def _drawn(row: Row) -> Row:
+    """The loss of masks in the place of the sum of all objectives, which means nothing by itself."""
+    return {
+        "step": row["step"],
+        "loss": row.get("masked_lm"),
+        "evaluation/loss": row.get("evaluation/masked_lm"),
+    }
+
+
+def _head(model: Skilled, folder: Path) -> str:
+    config = model.config
+    held = [folder, *model.skills.values()]
+    size = sum(path.stat().st_size for place in held for path in place.iterdir() if path.suffix in KEPT) / 2**20
+    facts = {
+        "layers": config.num_hidden_layers,
+        "width": config.hidden_size,
+        "heads of attention in a layer": config.num_attention_heads,
+        "tokens at a time": model.encoder.max_length,
+        "vocabulary": f"{model.tokenizer.vocabulary:,} pieces of words, lower case",
+        "parameters": f"{model.parameters / 1e6:.1f} million",
+        "heads": ", ".join(model.network.heads),
+        "size with its skills": f"{size:.1f} MiB, matrices in int8",
+    }
+    return (
+        "---\nlibrary_name: clearhead\nlanguage: en\npipeline_tag: fill-mask\n---\n\n"
+        "# The built-in model of clearhead\n\n"
+        f"An English encoder that fills masks, and {len(model.skills)} skills beside it, made from random numbers and "
+        "raw text by [make-model](../../../make-model/README.md). `clearhead.load()` reads it; `clearhead export` "
+        "writes it for transformers.\n\n"
+        + _table([("what", ""), *((name, str(value)) for name, value in facts.items())])
+    )
+
+
+def _making(work: Path, folder: Path, rows: list[Row]) -> str:
+    if not rows:
+        return "## How it was made\n\nThe runs have left no curve."
+    last = rows[-1]
+    spent = sum(_minutes(path) for path in sorted((folder / "skills").glob("*/README.md")))
+    skills = f", and {spent:.1f} for the skills" if spent else ""
+    step = max(len(rows) // POINTS, 1)
+    shown = [row for place, row in enumerate(rows) if place % step == step - 1 or row is last]
+    names = [name for name in COLUMNS if any(row.get(name) is not None for row in shown)]
+    table = [("step", "million tokens", "minutes", *(COLUMNS[name] for name in names))]
+    for row in shown:
+        figures = (_number(row.get(name), percent=name.endswith("accuracy")) for name in names)
+        table.append((f"{row['step']:,}", f"{row['tokens'] / 1e6:,.1f}", f"{row['elapsed'] / 60:.1f}", *figures))
+    recipes = "\n\n".join(
+        f"`{path.name}`:\n\n```toml\n{path.read_text('utf-8').strip()}\n```"
+        for path in (HERE / "recipes" / f"{name}.toml" for name in RUNS)
+    )
+    return (
+        f"## How it was made\n\n{last['step']:,} steps and {last['tokens'] / 1e6:,.0f} million tokens in "
+        f"{last['elapsed'] / 60:.1f} minutes of one GPU for pre-training{skills}. `make model` makes it again.\n\n"
+        f"![Loss of the masked tokens by step](curve.svg)\n\n{_table(table)}\n\n{recipes}"
+    )
+
+
+def _minutes(card: Path) -> float:
+    """What a skill's own card says of its time."""
+    found = re.search(r"([\d.,]+) minutes", card.read_text("utf-8"))
+    return float(found[1].replace(",", "")) if found else 0.0
+
+
+def _skills(model: Skilled) -> str:
+    table: list[tuple[str, ...]] = [("skill", "labels", "uses that take it unasked")]
+    for name, path in model.skills.items():
+        skill = Skill.read(path)
+        what = ", ".join(skill.labels or ()) or ("a vector of a text" if skill.head is None else "start and end")
+        table.append((f"`{name}`", what, ", ".join(skill.uses) or "none"))
+    return f"## Skills\n\n{_table(table)}"
+
+
+def _figures(path: Path) -> str:
+    found = read_figures(path)
+    if not found:
+        return "## Figures\n\nIt was not measured."
+    table: list[tuple[str, ...]] = [("figure", "value", "seeds", "command")]
+    commands = list(dict.fromkeys(row["command"] for row in found.values()))
+    for name, row in found.items():
+        spread = f" ± {row['deviation']:.2f}" if row.get("deviation") is not None else ""
+        table.append((name, f"{row['value']:.2f}{spread}", str(row["seeds"]), str(commands.index(row["command"]) + 1)))
+    if set(found) >= set(GLUE):
+        mean = sum(found[name]["value"] for name in GLUE) / len(GLUE)
+        table.append((f"mean of {'; '.join(GLUE)}", f"{mean:.2f}", str(found[GLUE[0]]["seeds"]), ""))
+    listed = "\n".join(f"{number}. `{command}`" for number, command in enumerate(commands, 1))
+    note = "Seeds count from 0. DATA is the folder of the public sets, WORK that of the making, MODEL this folder."
+    return f"## Figures\n\n{_table(table)}\n\n{note}\n\n{listed}"
+
+
+def _number(value: float | None, *, percent: bool) -> str:
+    return "" if value is None else f"{value:.1%}" if percent else f"{value:.3f}"
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [rows[0], ("---",) * len(rows[0]), *rows[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The lectures' own examples, each by the built-in model as it comes: what a slide states is what it must say."""
+
+import re
+
+import pytest
+
+import clearhead as ch
+from clearhead.evaluation.squad import normalise
+from clearhead.hub.builtin import FOLDER
+from clearhead.inside import senses_of
+from clearhead.inside.senses import EXAMPLES
+from clearhead.studio.lectures import ANIMAL, BERT_LARGE, HAM, NUS, PAIRS, PHARMACY, REVIEWS, SPAM
+
+pytestmark = pytest.mark.skipif(not (FOLDER / "config.json").is_file(), reason="the built-in model is not there yet")
+
+# what one may lift
+PART = re.compile(
+    "body|face|feet|foot|"
+    "(arm|chest|chin|ear|elbow|eye|finger|hand|head|heel|knee|leg|lip|neck|nose|shoulder|thumb|toe|tongue|wrist)s?"
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ch.load()
+
+
+def test_a_mask_against_viruses(model):
+    found = model.fill("If you don't want to inhale virus, you should wear a [MASK]")
+    assert found.predictions[0].token == "mask"
+
+
+def test_bert_lifts_a_part_of_the_body(model):
+    assert PART.fullmatch(model.fill("BERT, lift your [MASK]").predictions[0].token)
+
+
+# the slide prints lower-case pieces; SQuAD's own comparison leaves case, articles and punctuation aside
+@pytest.mark.parametrize(
+    ("question", "passage", "answer"),
+    [
+        (
+            "What can we learn in NUS?",
+            NUS,
+            "sciences , medicine and dentistry , design and environment , law , arts and social sciences , "
+            "engineering , business , computing and music",
+        ),
+        ("What does NUS mean?", NUS, "national university of singapore"),
+        (*BERT_LARGE, "340M"),
+    ],
+)
+def test_questions(model, question, passage, answer):
+    found = model.answer(question, passage)
+    assert found.text is not None
+    assert normalise(found.text) == normalise(answer)
+    assert passage[found.start : found.end] == found.text
+
+
+def test_no_answer_where_the_passage_has_none(model):
+    found = model.answer("Who painted the ceiling of the chapel?", NUS)
+    assert found.text is None
+    assert 0.5 < found.score <= 1
+
+
+@pytest.mark.parametrize(("label", "first", "second"), PAIRS)
+def test_pairs_of_sentences(model, label, first, second):
+    assert model.compare(first, second).label == label
+
+
+@pytest.mark.parametrize(
+    ("text", "skill", "label"),
+    [
+        (SPAM, "spam", "spam"),
+        (HAM, "spam", "ham"),
+        (REVIEWS[0], "sentiment", "positive"),
+        (REVIEWS[1], "sentiment", "negative"),
+    ],
+)
+def test_a_sentence_and_its_class(model, text, skill, label):
+    found = model.classify(text, skill=skill)
+    assert found.label == label
+    assert sum(found.scores.values()) == pytest.approx(1)
+
+
+def test_bert_makes_dirt(model):
+    words = model.tag("BERT makes dirt").words
+    kinds = {"PER": "PERSON", "O": "OTHER"}
+    assert [(word.text, kinds.get(word.label.rpartition("-")[2])) for word in words] == [
+        ("BERT", "PERSON"),
+        ("makes", "OTHER"),
+        ("dirt", "OTHER"),
+    ]
+
+
+@pytest.mark.parametrize("word", EXAMPLES)
+def test_a_sense_is_closer_to_itself_than_to_another(model, word):
+    near = senses_of(model, word).data["gaps"][-1]
+    assert near["same"] > near["different"]
+
+
+def test_two_trains(model):
+    texts = ["He took a train.", "He likes to train in the mornings.", "The train to London leaves at nine."]
+    cosines = model.senses("train", texts).cosines
+    assert cosines[0, 2] > cosines[0, 1]
+    assert cosines[0, 2] > cosines[1, 2]
+
+
+def test_bank_has_another_vector_in_each_context(model):
+    texts = [
+        "It is safest to deposit your money in the bank.",
+        "All the animals lined up along the river bank.",
+        "Today, blood banks collect blood.",
+    ]
+    cosines = model.senses(["bank", "banks"], texts).cosines
+    assert cosines[0, 1] < 0.99
+    assert cosines[0, 2] < 0.99
+    assert cosines[1, 2] < 0.99
+
+
+def test_a_head_links_it_to_the_animal(model):
+    traced = ch.trace(model, ANIMAL)
+    it, animal = traced.position("it"), traced.position("animal")
+    most = [
+        traced.attention(link.layer, link.head)[it].argmax().item() == animal for link in traced.links("it", "animal")
+    ]
+    assert any(most)
+
+
+def test_medicine_for_someone_else(model):
+    query, notes = PHARMACY
+    documents = notes.split("\n\n")
+    assert model.search(query, documents, top=1)[0].text == documents[0]
+
+
+def test_sentences_become_vectors(model):
+    vectors = model.embed([ANIMAL, SPAM])
+    assert vectors.shape == (2, model.config.hidden_size)

@@ -1,0 +1,88 @@
+"""The card of the built-in model says what its making left behind, and what the model itself says."""
+
+import json
+import shutil
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[1] / "make-model"
+GLUE = {"SST-2": "accuracy", "CoLA": "matthews", "MRPC": "f1", "STS-B": "spearman", "RTE": "accuracy"}
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Import one of the scripts."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    yield import_module
+    for name in ("biases", "card", "figures", "skill_data"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def work(tmp_path, tool):
+    """What two short runs and five measured tasks leave behind."""
+    for name, steps in {"short": 30, "long": 20}.items():
+        (tmp_path / name / "run").mkdir(parents=True)
+        rows = [
+            {"step": step, "tokens": 1_000_000 * step, "elapsed": 60.0 * step, "loss": 9.0, "masked_lm": 5 - step / 10}
+            for step in range(1, steps + 1)
+        ]
+        (tmp_path / name / "run" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (tmp_path / "figures.jsonl").open("w") as file:
+        for value, (name, figure) in enumerate(GLUE.items(), 70):
+            result = {"seeds": 3, "figures": {figure: value}, "deviations": {figure: 0.25}}
+            for row in tool("figures").rows_of(result, name, f"clearhead finetune {name}"):
+                file.write(json.dumps(row) + "\n")
+    return tmp_path
+
+
+def test_the_card_has_facts_curve_figures_and_leanings(work, stand_in, tmp_path, tool, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(stand_in, folder)
+    monkeypatch.setattr(sys, "argv", ["card.py", str(work), str(folder)])
+    tool("card").main()
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "50 steps and 50 million tokens in 50.0 minutes of one GPU" in card
+    assert "| 50 | 50.0 | 50.0 | 3.000 |" in card
+    assert "| SST-2, accuracy | 70.00 ± 0.25 | 3 | 1 |" in card
+    assert "RTE, accuracy | 72.00 | 3 |  |" in card
+    assert "1. `clearhead finetune SST-2`" in card
+    assert 'optimiser = "muon"' in card
+    assert "| `spam` | ham, spam | none |" in card
+    assert "CC BY-SA" in card
+    assert card.count("| nurse | ") == 1
+    assert "the names alone move it by" in card
+    assert "What it must not be used for" in card
+    assert (folder / "curve.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_what_was_not_measured_is_said(stand_in, tmp_path, tool, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(stand_in, folder)
+    monkeypatch.setattr(sys, "argv", ["card.py", str(tmp_path / "nothing"), str(folder)])
+    tool("card").main()
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "It was not measured." in card
+    assert "The runs have left no curve." in card
+
+
+def test_a_figure_measured_again_counts_once(tmp_path, tool):
+    rows = [{"figure": "SST-2, accuracy", "value": value, "seeds": 3, "command": "x"} for value in (1, 2)]
+    path = tmp_path / "figures.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [row["value"] for row in tool("figures").read_figures(path).values()] == [2]
+
+
+def test_sentiment_has_names_for_its_labels(tmp_path, tool):
+    folder = tmp_path / "glue" / "SST-2"
+    folder.mkdir(parents=True)
+    (folder / "train.tsv").write_text("sentence\tlabel\na fine film \t1\nno wit\t0\n")
+    (folder / "dev.tsv").write_text("sentence\tlabel\na fine film \t1\n")
+    made = tool("skill_data")
+    made.write(made.sentiment(tmp_path), tmp_path / "out")
+    read = {name: (tmp_path / "out" / f"{name}.jsonl").read_text() for name in ("train", "dev")}
+    assert [json.loads(line) for line in read["train"].splitlines()] == [{"text": "no wit", "label": "negative"}]
+    assert json.loads(read["dev"]) == {"text": "a fine film ", "label": "positive"}
