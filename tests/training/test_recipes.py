@@ -21,6 +21,7 @@ from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
 from clearhead.training.recipes.networks import build, generator_config
 from clearhead.training.recipes.pretrain import Masking, Pretrain, preset, pretrain
+from clearhead.training.report import read_rows
 from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
@@ -255,6 +256,18 @@ def test_adapters_learn_too_and_leave_an_ordinary_folder(base, tmp_path):
     assert outcome.figures["accuracy"] > 90
     texts = ["the red stone is here .", "the blue bread is here ."]
     assert [found.label for found in ch.load(tmp_path / "out").classify(texts)] == ["red", "blue"]
+
+
+def test_dropout_is_that_of_the_recipe(base, tmp_path):
+    train = data_for("classify", tmp_path / "train.jsonl", 32, 1)
+    losses = {}
+    for rate in (0.0, 0.5):
+        recipe = Finetune(length=48, items=16, dropout=rate, train=steps(2))
+        finetune("classify", base, train, tmp_path / str(rate), recipe=recipe)
+        losses[rate] = read_rows(tmp_path / str(rate) / "run")[-1]["loss"]
+    assert losses[0.5] != losses[0.0]
+    with pytest.raises(BadConfig, match=r"dropout is a share in \[0, 1\), got 1.5"):
+        finetune("classify", base, train, tmp_path / "x", recipe=Finetune(dropout=1.5, train=steps(2)))
 
 
 def test_a_finished_run_is_not_trained_again(base, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from clearhead.data.conll import join_documents
 from clearhead.data.finetuning import FineTuning
@@ -39,6 +40,7 @@ class Finetune:
     items: int = 32  # examples of a batch
     documents: bool = False  # tag: learn and measure on whole documents, as a CoNLL file parts them
     lora: int | None = None  # rank of LoRA adapters; None trains everything
+    dropout: float | None = None  # of hidden states; None keeps the model's own
     objective: Options = field(default_factory=Options)
     train: Settings = field(
         default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=10**9, evaluate=10**9))
@@ -84,6 +86,8 @@ def finetune(
     start = Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
     model = task.prepare(start, labels)
     without_attention_dropout(model)
+    if recipe.dropout is not None:
+        _drop(model, recipe.dropout)
     length = min(recipe.length, model.encoder.max_length)
     encoded = task.encode(training, model.tokenizer, labels, length)
     if recipe.lora is not None:
@@ -173,6 +177,13 @@ def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetun
         return examples
     require(task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     return join_documents(examples)
+
+
+def _drop(model: Model, rate: float) -> None:
+    require(0 <= rate < 1, f"dropout is a share in [0, 1), got {rate}", BadConfig)
+    for part in model.network.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = rate
 
 
 def _adapt(model: Model, rank: int, head: str | None) -> None:
