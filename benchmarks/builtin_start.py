@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled beforehand
     named = [] if options.model is None else [options.model]
     option = [] if options.model is None else ["--model", options.model]
     turns: dict[str, Once] = {"import torch": bare_once, "load": partial(load_once, named)}

@@ -1,5 +1,6 @@
 import copy
 import io
+from functools import partial
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from clearhead.nn.linear import linear, onto
+from clearhead.nn.linear import gated, linear, onto
 from clearhead.nn.lora import LoRA
 
 
@@ -29,6 +30,24 @@ def test_a_sum_inside_the_product_is_the_sum(make):
     with torch.inference_mode():
         assert_close(onto(residual, layer, x), residual + layer(x))
     assert_close(onto(residual, layer, x), residual + layer(x))
+
+
+@pytest.mark.parametrize("shape", [(7, 8), (2, 3, 8), (0, 8)], ids=str)
+@pytest.mark.parametrize(
+    "make", [nn.Linear, partial(nn.Linear, bias=False), lambda i, o: LoRA(nn.Linear(i, o), rank=2)]
+)
+def test_a_gate_lets_through_what_it_should(make, shape):
+    layer, x = make(8, 10), torch.randn(shape)
+    value, gate = layer(x).chunk(2, -1)
+    expected = F.gelu(value) * gate
+    assert_close(gated(layer, x), expected)
+    with torch.inference_mode():
+        assert_close(gated(layer, x), expected.detach())
+        for weight in layer.parameters():
+            weight.mul_(2.0)
+        value, gate = layer(x).chunk(2, -1)
+        assert_close(gated(layer, x), F.gelu(value) * gate)
+        assert_close(linear(layer, x), layer(x))  # whole, after it was cut
 
 
 def test_a_wrapped_layer_is_called_as_it_is():

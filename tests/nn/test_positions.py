@@ -42,3 +42,11 @@ def test_rotary_matches_depend_on_the_distance_alone():
     assert_close(match(3, 10), match(40, 47), atol=1e-5, rtol=1e-5)
     assert not torch.isclose(match(3, 10), match(3, 20))
     assert_close(match(0, 0), q.flatten() @ k.flatten())
+
+
+def test_turning_in_place_is_turning():
+    rotary = Rotary(8, theta=10000, length=64)
+    x = torch.randn(2, 5, 3, 8)  # rows, positions, heads, width
+    turned, _ = rotary(x, x, torch.arange(5).expand(2, 5))
+    rotary.turn(x)
+    assert_close(x, turned)

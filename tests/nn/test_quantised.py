@@ -1,10 +1,15 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.nn.blocks import FeedForward
+from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock
+from clearhead.nn.layout import Packed
+from clearhead.nn.multihead import MultiHeadAttention
+from clearhead.nn.positions import Rotary
 from clearhead.nn.quantised import (
     CalibratedFeedForward,
     CalibratedLinear,
@@ -14,6 +19,7 @@ from clearhead.nn.quantised import (
     available,
     is_int8,
 )
+from clearhead.nn.swift import swift
 
 pytestmark = pytest.mark.skipif(not available(), reason="this processor has no VNNI")
 
@@ -83,12 +89,25 @@ def test_a_feedforward_keeps_its_inner_values_as_bytes_and_a_few_that_go_far_as_
     part, sample, x = FeedForward(32, 128, act="gelu", bias=bias), torch.randn(500, 32), torch.randn(shape)
     with torch.inference_mode():
         part.up.weight[5] *= 50
-        inner = seen(part._inner(sample))
+        inner = seen(part.inner(sample))
         weights = [Weights(one.weight, one.bias) for one in (part.up, part.down)]
         small = CalibratedFeedForward(*weights, seen(sample), inner)
         expected, found = part(x), small(x)
         assert_close(found, expected, atol=0.06, rtol=0.06)
         if len(x):
-            assert_close(small.onto(x), x + found)
+            assert_close(small.onto(x, x), x + found)
             assert_close(small(torch.cat([1000 * x, x]))[len(x) :], found)
     assert is_int8(nn.Sequential(small))
+
+
+def test_a_gated_block_multiplies_in_8_bits_on_the_short_way():
+    attention = MultiHeadAttention(32, 4, bias=False, rotary=Rotary(8, 1e4, 8))
+    feedforward = GatedFeedForward(32, 64, act="gelu", bias=False)
+    block = PreNormBlock(attention, feedforward, partial(nn.LayerNorm, 32), 0.0).eval()
+    x, layout = torch.randn(9, 32), Packed.of([4, 4, 1])
+    with torch.inference_mode():
+        expected = block(x, layout)
+        for part, name in ((attention, "qkv"), (attention, "output"), (feedforward, "up"), (feedforward, "down")):
+            setattr(part, name, QuantisedLinear(getattr(part, name).weight, None))
+        assert swift(block, x, layout)
+        assert_close(block(x, layout), expected, atol=0.02, rtol=0.02)

@@ -25,6 +25,7 @@ def staged(folder: Path) -> Iterator[Path]:
         yield stage
         written = sorted(path for path in stage.rglob("*") if path.is_file())
         for path in written:
+            _check_replaceable(folder / path.relative_to(stage))
             _sync(path)
         for path in written:
             target = folder / path.relative_to(stage)
@@ -35,6 +36,12 @@ def staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(created[-1] if created else stage, ignore_errors=True)
         raise
     shutil.rmtree(stage, ignore_errors=True)
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse to put a file in the place of a folder, or of a device such as /dev/null."""
+    if target.exists() and not target.is_file():
+        raise BadInput(f"{target} is no plain file; give another name to write to")
 
 
 def _sync(path: Path) -> None:

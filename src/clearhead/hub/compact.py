@@ -31,5 +31,6 @@ def expand(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Make floats of what `compact` stored; other tensors stay as they are."""
     scales = [name for name in tensors if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors]
     for name in scales:
-        tensors[name.removesuffix(SCALE)] = tensors[name.removesuffix(SCALE)] * tensors.pop(name)
+        # floats first: torch multiplies numbers of two kinds slowly
+        tensors[name.removesuffix(SCALE)] = tensors[name.removesuffix(SCALE)].float().mul_(tensors.pop(name))
     return tensors

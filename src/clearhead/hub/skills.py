@@ -88,13 +88,13 @@ def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Che
     if skill.encoder != (known or encoder_digest(old)):
         raise BadCheckpoint(f"the skill in {folder} was made for another encoder; train it again for this one")
     tensors = read_tensors(folder / ADAPTER)
-    encoder = copy.deepcopy(old, {id(old.embeddings): old.embeddings})
-    _correct(encoder, tensors, skill.scale, folder)
+    encoder = _corrected(old, tensors, skill.scale, folder)
     heads: dict[str, nn.Module] = {}
     if skill.head is not None:
         heads = fresh_heads(checkpoint.description.family, encoder, {skill.head: skill.outputs})
         state = {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
         heads[skill.head].load_state_dict(state)
+        heads[skill.head].to(next(old.parameters()).dtype)
     pooling: Any = skill.pooling
     return replace(
         checkpoint,
@@ -111,15 +111,20 @@ def find_skills(folder: Path) -> dict[str, Path]:
 
 
 @torch.no_grad()
-def _correct(encoder: nn.Module, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> None:
+def _corrected(old: Any, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> nn.Module:
     wanted = {name.removeprefix("encoder.").rpartition(".")[0] for name in tensors if name.startswith("encoder.")}
-    modules = dict(encoder.named_modules())
+    modules = dict(old.named_modules())
     if not wanted <= modules.keys():
         raise BadCheckpoint(f"{folder} corrects {min(wanted - modules.keys())}, which this encoder does not have")
+    # what is shared or replaced need not be copied
+    kept = (old.embeddings, *(modules[name].get_parameter("weight") for name in wanted))
+    encoder: nn.Module = copy.deepcopy(old, {id(part): part for part in kept})
     for name in wanted:
-        up, down = tensors[f"encoder.{name}.up"], tensors[f"encoder.{name}.down"]  # (out, R), (R, in)
-        weight: Tensor = modules[name].get_parameter("weight")
-        weight += (up @ down * scale).to(weight)
+        part: Any = encoder.get_submodule(name)
+        up, down = (tensors[f"encoder.{name}.{side}"].to(part.weight.device) for side in ("up", "down"))
+        corrected = torch.addmm(part.weight.float(), up, down, alpha=scale)  # up (out, R), down (R, in)
+        part.weight = nn.Parameter(corrected.to(part.weight.dtype))
+    return encoder
 
 
 def _is_correction(name: str) -> bool:

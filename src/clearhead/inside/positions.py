@@ -18,6 +18,7 @@ from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_sp
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
 LIMIT = 256  # positions; a table of similarities grows with their square
+PAIRS = "pair of features"
 
 
 def position_tables(model: Traceable | None = None, *, length: int = 64, width: int = 64) -> View:
@@ -25,6 +26,8 @@ def position_tables(model: Traceable | None = None, *, length: int = 64, width: 
     require(1 < length <= LIMIT, f"length={length} positions cannot be shown; choose 2 to {LIMIT}", BadInput)
     require(width > 0 and width % 2 == 0, f"width={width} cannot be shown; choose an even number of features", BadInput)
     own = [] if model is None else [_own(model.encoder, length, width)]
+    # whoever sees the model's own rotation needs no second one
+    turned = [] if own and own[0]["features"] == PAIRS else [_rotary("rotary", Rotary(width, 10000.0, length), length)]
     tables = [
         *own,
         _table(
@@ -37,7 +40,7 @@ def position_tables(model: Traceable | None = None, *, length: int = 64, width: 
             "All sines, then all cosines; frequencies from 1 down to 1/10000.",
             sinusoidal_split(length, width),
         ),
-        _rotary("rotary", Rotary(width, 10000.0, length), length),
+        *turned,
     ]
     data = {"length": length, "tables": tables}
     return View("positions", page("positions", "Positions", SCRIPTS, data), data)
@@ -48,6 +51,7 @@ def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> 
     return {
         "name": name,
         "about": about,
+        "features": "feature",
         "vectors": rounded(vectors[:, :width], 3),
         "similarity": rounded(cosines(vectors), 3),
     }
@@ -56,13 +60,14 @@ def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> 
 def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
     """Cosines of the angles by which each pair of features is turned."""
     half = rotary.cos.shape[-1] // 2
-    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, :half].cpu()
+    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, half:].cpu()
     # a vector of ones turned to i, times the same turned to j, is the mean of cos((i - j) · frequency)
     similarity = (cos @ cos.mT + sin @ sin.mT) / half
     return {
         "name": name,
         "about": "Su et al. 2021: nothing is added; queries and keys are turned by these angles (their cosines are "
         "shown). The similarity of two positions depends on their distance alone.",
+        "features": PAIRS,
         "vectors": rounded(cos, 3),
         "similarity": rounded(similarity, 3),
     }

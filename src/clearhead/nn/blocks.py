@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadConfig
 from clearhead.nn.layout import Layout
-from clearhead.nn.linear import linear, onto
+from clearhead.nn.linear import gated, linear, onto
 from clearhead.nn.swift import normalised, swift
 
 Activation = Callable[[Tensor], Tensor]
@@ -46,13 +46,14 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Work on each token by itself."""
-        return linear(self.down, self._inner(x))
+        return linear(self.down, self.inner(x))
 
-    def onto(self, x: Tensor) -> Tensor:
-        """x + self(x), the sum inside the last product."""
-        return onto(x, self.down, self._inner(x))
+    def onto(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + self(x), the sum inside the last product."""
+        return onto(residual, self.down, self.inner(x))
 
-    def _inner(self, x: Tensor) -> Tensor:
+    def inner(self, x: Tensor) -> Tensor:
+        """What comes into the last product: (…, D) -> (…, F)."""
         return linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
 
 
@@ -67,8 +68,18 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Work on each token by itself."""
+        return linear(self.down, self.inner(x))
+
+    def onto(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + self(x), the sum inside the last product."""
+        return onto(residual, self.down, self.inner(x))
+
+    def inner(self, x: Tensor) -> Tensor:
+        """What comes into the last product: (…, D) -> (…, F)."""
+        if self.act is F.gelu:
+            return gated(self.up, x)
         value, gate = linear(self.up, x).chunk(2, -1)
-        return linear(self.down, self.act(value) * gate)
+        return self.act(value) * gate
 
 
 class PostNormBlock(nn.Module):
@@ -85,8 +96,8 @@ class PostNormBlock(nn.Module):
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (…, D)."""
         if swift(self, x, layout):
-            x = normalised(self.norm_1, self.attention.onto(x, layout))
-            return normalised(self.norm_2, self.feedforward.onto(x))
+            x = normalised(self.norm_1, self.attention.onto(x, x, layout))
+            return normalised(self.norm_2, self.feedforward.onto(x, x))
         x = self.norm_1(x + self.dropout(self.attention(x, layout)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
 
@@ -99,8 +110,8 @@ class PreNormBlock(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        feedforward: nn.Module,
+        attention: Any,
+        feedforward: Any,
         norm: Callable[[], nn.Module],
         dropout: float,
         *,
@@ -115,5 +126,8 @@ class PreNormBlock(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
         """(…, D) -> (…, D); what else is `given` goes to the attention, such as a decoder's past."""
+        if not given and swift(self, x, layout):
+            x = self.attention.onto(x, normalised(self.norm_1, x), layout)
+            return self.feedforward.onto(x, normalised(self.norm_2, x))
         x = x + self.dropout(self.attention(self.norm_1(x), layout, *given))
         return x + self.dropout(self.feedforward(self.norm_2(x)))

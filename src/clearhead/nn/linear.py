@@ -27,24 +27,41 @@ def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
     # type(…) is: a wrapped layer (LoRA) must be called as it is
     if type(layer) is nn.Linear and _FUSED is not None and quick(x):
-        return _FUSED(x, _reordered(layer, layer.weight), layer.bias, act, [], "none" if act == "gelu" else "")
+        (matrix,) = _reordered(layer, layer.weight)
+        return _FUSED(x, matrix, layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
     if act == "gelu" and isinstance(layer, QuantisedLinear):
         return torch.ops.aten.gelu_(out)  # in its place: a second array of this size costs as much as the bending
     return F.gelu(out) if act == "gelu" else out
 
 
+def gated(layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a linear layer; GELU of its outputs' first half times the second: (…, in) -> (…, out / 2)."""
+    if type(layer) is nn.Linear and _FUSED is not None and quick(x):
+        # two products, the first with GELU inside, and both results lie in one piece
+        bent, straight = _reordered(layer, layer.weight, parts=2)
+        bias = (None, None) if layer.bias is None else layer.bias.chunk(2)
+        value: Tensor = _FUSED(x, bent, bias[0], "gelu", [], "none")
+        return value.mul_(_FUSED(x, straight, bias[1], "none", [], ""))
+    value, gate = layer(x).chunk(2, -1)
+    if isinstance(layer, QuantisedLinear):
+        return torch.ops.aten.gelu_(value).mul_(gate)  # in its place, as above
+    return F.gelu(value) * gate
+
+
 def onto(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
     """Apply a linear layer and add the result to the residual, (…, out): (…, in) -> (…, out)."""
     if type(layer) is nn.Linear and _SUMMED is not None and quick(x):
-        return _SUMMED(x, residual, _reordered(layer, layer.weight), layer.bias, "add")
+        (matrix,) = _reordered(layer, layer.weight)
+        return _SUMMED(x, residual, matrix, layer.bias, "add")
     return residual + linear(layer, x)
 
 
 def product(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply with a matrix of the owner that is no layer, such as a token table: (…, in) -> (…, out)."""
     if _FUSED is not None and quick(x):
-        return _FUSED(x, _reordered(owner, weight), bias, "none", [], "")
+        (matrix,) = _reordered(owner, weight)
+        return _FUSED(x, matrix, bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 
@@ -56,12 +73,12 @@ def quick(x: Tensor) -> bool:
 
 
 class _Reordered(NamedTuple):
-    """A matrix in the order in which oneDNN reads it, and the state of the weights that it was made of."""
+    """A matrix in the order in which oneDNN reads it, in parts, and the state of the weights that it was made of."""
 
     source: Tensor  # held, so that no other weights can come to lie at the same address
     address: int
     version: int
-    matrix: Tensor
+    parts: tuple[Tensor, ...]
 
 
 # Reordering takes as long as multiplying twenty tokens, so it is done once. The copies cost as much memory as the
@@ -69,12 +86,14 @@ class _Reordered(NamedTuple):
 _KEPT: WeakKeyDictionary[nn.Module, _Reordered] = WeakKeyDictionary()
 
 
-def _reordered(layer: nn.Module, weight: Tensor) -> Tensor:
-    """The layer's one matrix in oneDNN's order; anew when the weights have changed."""
+def _reordered(layer: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor, ...]:
+    """The layer's one matrix in oneDNN's order, whole or cut into parts by rows; anew when the weights have changed."""
     if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
-        return weight
+        return weight.chunk(parts)
     kept = _KEPT.get(layer)
-    if kept is None or kept.version != weight._version or kept.address != weight.data_ptr():
-        kept = _Reordered(weight.detach(), weight.data_ptr(), weight._version, _REORDER(weight))
+    state = (weight.data_ptr(), weight._version, parts)
+    if kept is None or (kept.address, kept.version, len(kept.parts)) != state:
+        ordered = tuple(_REORDER(part) for part in weight.chunk(parts))
+        kept = _Reordered(weight.detach(), weight.data_ptr(), weight._version, ordered)
         _KEPT[layer] = kept
-    return kept.matrix
+    return kept.parts

@@ -45,16 +45,18 @@ class MultiHeadAttention(nn.Module):
         mixed: Tensor = linear(self.output, self.attend(q, k, v, layout).flatten(-2))
         return mixed
 
-    @property
-    def plain(self) -> bool:
-        """Whether every token sees all others, with nothing done to queries and keys."""
-        return self.rotary is None and self.attend.window is None
+    def sees_all(self, longest: int) -> bool:
+        """Whether every token sees all others of its sequence, up to this length."""
+        return self.attend.window is None or longest <= self.attend.window + 1
 
-    def onto(self, x: Tensor, layout: Packed) -> Tensor:
-        """x + self(x, layout) in as few calls as there can be, for plain attention in use: (N, D) -> (N, D)."""
+    def onto(self, residual: Tensor, x: Tensor, layout: Packed) -> Tensor:
+        """residual + self(x, layout) in as few calls as there can be, where all is seen: (N, D) -> (N, D)."""
         qkv, mixed = linear(self.qkv, x), []
         for start, count, length in layout.runs:
             run = qkv if count * length == len(qkv) else qkv[start : start + count * length]
-            q, k, v = run.view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
+            run = run.view(count, length, 3 * self.heads, -1)  # (R, T, 3 H, K)
+            if self.rotary is not None:
+                self.rotary.turn(run[:, :, : 2 * self.heads])
+            q, k, v = run.unflatten(2, (3, self.heads)).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
             mixed.append(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(count * length, -1))
-        return onto(x, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+        return onto(residual, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))

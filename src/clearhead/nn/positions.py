@@ -52,12 +52,18 @@ class Rotary(nn.Module):
         self.cos: Tensor
         self.sin: Tensor
         self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
-        self.register_buffer("sin", angles.sin().repeat(1, 2), persistent=False)
+        # the minus of (a, b) -> (-b, a) is in the table
+        self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], -1), persistent=False)
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Turn queries and keys (…, H, K) at positions (…)."""
         cos, sin = (table[positions].unsqueeze(-2).to(q.dtype) for table in (self.cos, self.sin))  # (…, 1, K)
-        return q * cos + _quarter_turn(q) * sin, k * cos + _quarter_turn(k) * sin
+        return q * cos + _partners(q) * sin, k * cos + _partners(k) * sin
+
+    def turn(self, x: Tensor) -> None:
+        """Turn queries or keys (…, T, H, K) in their place, rows that begin at position 0; not for training."""
+        partners, length = _partners(x), x.shape[-3]
+        x.mul_(self.cos[:length, None]).addcmul_(partners, self.sin[:length, None])
 
 
 def _home() -> torch.device:
@@ -66,7 +72,6 @@ def _home() -> torch.device:
     return torch.device("cpu") if home.type == "meta" else home
 
 
-def _quarter_turn(x: Tensor) -> Tensor:
-    """Feature i pairs with feature i + K/2: (a, b) -> (-b, a)."""
-    a, b = x.chunk(2, -1)
-    return torch.cat([-b, a], -1)
+def _partners(x: Tensor) -> Tensor:
+    """Feature i pairs with feature i + K/2: (a, b) -> (b, a)."""
+    return x.roll(x.shape[-1] // 2, -1)

@@ -167,9 +167,9 @@ class CalibratedFeedForward(nn.Module):
         out = self._down.values(inner, self._step, self._zero)
         return out.addmm_(self._far_up.bent(steps), self._far_down).view(x.shape).to(x.dtype)
 
-    def onto(self, x: Tensor) -> Tensor:
-        """x + self(x)."""
-        return self(x).add_(x)
+    def onto(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + self(x)."""
+        return self(x).add_(residual)
 
 
 def is_int8(module: nn.Module) -> bool:

@@ -21,9 +21,11 @@ def swift(block: Any, x: Tensor, layout: Layout) -> bool:
         and type(layout) is Packed
         and layout.backend is None
         and not block.training
-        and getattr(attention, "plain", False)
+        and hasattr(attention, "onto")
+        and attention.sees_all(layout.max_length)
         and hasattr(feedforward, "onto")
         and not any(map(_watched, (attention, attention.attend, feedforward, block.norm_1, block.norm_2)))
+        and (attention.rotary is None or not _watched(attention.rotary))
     )
 
 
