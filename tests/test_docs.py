@@ -15,6 +15,29 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, built_in):
     assert (tmp_path / "attention.html").is_file()
 
 
+def test_the_built_in_model_says_what_the_readme_says():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    exec("import clearhead as ch\nmodel = ch.load()", names)
+    shown = re.findall(r"^(model\..*)  # '(.*)'$", text, re.MULTILINE)
+    assert len(shown) == 3
+    for line, said in shown:
+        assert eval(line, names) == said
+
+
+def test_the_figures_of_the_built_in_model_are_those_of_its_card():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    card = (ROOT / "src/clearhead/builtin/README.md").read_text(encoding="utf-8")
+    section = text.split("## The built-in model")[1].split("##")[0]
+    heads, _, figures = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    for name, figure in zip(heads.split("|"), figures.split("|"), strict=True):
+        task, kind = name.strip().lower().replace("squad 1.1", "squad-1.1").split(", ")
+        assert f"| {task}, {kind} | {figure.strip()} |" in card.lower()
+    for said in ("27.0 million", "29.4 MiB", "13.8 minutes"):
+        assert said in section
+        assert said in card
+
+
 def test_links_and_files_named_in_the_documents_are_there():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         text = page.read_text(encoding="utf-8")

@@ -68,7 +68,7 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
 NEXT = """
 Try next:
   .venv/bin/clearhead ask "How do tokens travel?" --context README.md   # your own text; docs/cli.md has every verb
-  .venv/bin/clearhead look why "WIN a prize now" --skill spam           # which words made it say so
+  .venv/bin/clearhead look why "A warm, funny and clever film."         # which words made it say so
   .venv/bin/pip install -e '.[studio]' && .venv/bin/clearhead studio    # all of it in the browser
   docs/training.md                                                      # a model of your own, from raw text
 """

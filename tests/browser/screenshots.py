@@ -1,45 +1,100 @@
-"""The pictures of the studio in docs/, from one that is running: `python tests/browser/screenshots.py ADDRESS`.
+"""Take the pictures in docs/ anew, of the built-in model: `python tests/browser/screenshots.py RUN…`.
 
-Start it with a real model and some runs: `clearhead studio --model all-MiniLM-L6-v2 --runs ONE --runs TWO`.
+RUN is the folder of a training run; without one, the picture of runs stays as it is.
 """
 
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlencode
 
+import uvicorn
 from chromium import ARGUMENTS, chromium
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
+
+import clearhead as ch
+from clearhead import inside
+from clearhead.inside.view import View
+from clearhead.studio.app import create_app
+from clearhead.studio.lectures import ANIMAL
+from clearhead.studio.serve import _listen
 
 DOCS = Path(__file__).parents[2] / "docs"
-LARGEST = 150_000  # bytes of a picture that a page of documentation loads
-SENTENCE = "The+animal+didn%27t+cross+the+street+because+it+was+too+tired"
-# name -> page, width, height, theme
-PICTURES = {
-    "studio": (f"look/attention?text={SENTENCE}#layer=3&head=1&token=10", 1280, 1120, "light"),
-    "studio-phone": ("look/senses?word=bank", 390, 1120, "dark"),
-    "runs": ("look/runs", 1280, 1000, "light"),
-}
+LARGEST = 280_000  # bytes of a picture that a page of documentation loads
+REVIEW = "The film was not good, but I loved every minute of it."
 
 
-def main(address: str) -> None:
-    """Take every picture, with as many colours as fit."""
-    with sync_playwright() as engine:
+def linked(model: ch.Model) -> str:
+    """The address of the head that links the two words most, with the links found."""
+    traced = ch.trace(model, ANIMAL)
+    it, animal, best = traced.position("it"), traced.position("animal"), traced.links("it", "animal")[0]
+    return f"layer={best.layer}&head={best.head}&token={it}&from={it}&to={animal}"
+
+
+def views(model: ch.Model) -> Iterator[tuple[str, View, str, int]]:
+    """Pages of their own: the picture's name, the view, what is chosen in it, and how much of its height is shown."""
+    yield "attention", ch.trace(model, ANIMAL).heads(), linked(model), 1130
+    yield "by-hand", inside.by_hand(), "", 860
+    yield "senses", inside.senses_of(model, "bank"), "", 1040
+    yield "why", inside.why(model, REVIEW), "", 910
+
+
+def pages(model: ch.Model, runs: Sequence[Path]) -> Iterator[tuple[str, str, int, int, str]]:
+    """Pages of the studio: the picture's name, the address, width, height and theme."""
+    yield "studio", f"look/attention?{urlencode({'text': ANIMAL})}#{linked(model)}", 1280, 1260, "light"
+    yield "studio-phone", "look/senses?word=bank", 390, 1120, "dark"
+    if runs:
+        yield "runs", "look/runs", 1280, 1100, "light"
+
+
+@contextmanager
+def studio(runs: Sequence[Path]) -> Iterator[str]:
+    """Run a studio with the built-in model; gives its address."""
+    door = _listen(0)
+    server = uvicorn.Server(uvicorn.Config(create_app([], runs), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{door.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+
+
+def keep(page: Page, name: str) -> None:
+    """Write what the page shows, with fewer colours where that is too much."""
+    page.wait_for_timeout(500)
+    picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    picture.save(DOCS / f"{name}.png", optimize=True)
+    if (DOCS / f"{name}.png").stat().st_size > LARGEST:
+        picture.quantize(256).save(DOCS / f"{name}.png", optimize=True)
+    page.close()
+
+
+def main(runs: Sequence[Path]) -> None:
+    """Take every picture."""
+    model = ch.load()
+    with sync_playwright() as engine, tempfile.TemporaryDirectory() as folder:
         browser = engine.chromium.launch(executable_path=chromium(engine), args=ARGUMENTS)
-        for name, (path, width, height, theme) in PICTURES.items():
-            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
-            page.goto(f"{address.rstrip('/')}/{path}")
-            page.locator(".result:not([aria-busy]) .tools").wait_for()
-            page.locator("#about", has_text="parameters").wait_for()
-            page.wait_for_timeout(500)
-            picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
-            for colours in (256, 128, 64, 32):
-                picture.quantize(colours).save(DOCS / f"{name}.png", optimize=True)
-                if (DOCS / f"{name}.png").stat().st_size <= LARGEST:
-                    break
-            page.close()
+        for name, view, chosen, height in views(model):
+            page = browser.new_page(viewport={"width": 1280, "height": height})
+            page.goto(f"{view.save(Path(folder) / f'{name}.html').as_uri()}#{chosen}")
+            keep(page, name)
+        with studio(runs) as address:
+            for name, path, width, height, theme in pages(model, runs):
+                page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+                page.goto(f"{address}/{path}")
+                page.locator(".result:not([aria-busy]) .tools").wait_for()
+                page.locator("#about", has_text="parameters").wait_for()
+                keep(page, name)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main([Path(folder) for folder in sys.argv[1:]])

@@ -116,6 +116,24 @@ def test_a_slider_moves_through_the_layers(opened):
     assert f"{share:.2f}" in said
 
 
+def test_colours_follow_the_layer(opened):
+    view = through_layers(small("modernbert"), TEXT)
+    page = opened(view)
+    assert page.locator("#stream").is_visible()
+    for layer in (0, 3):
+        page.locator("#layer").fill(str(layer))
+        sizes = sorted(abs(value) for row in view.data["hidden"][layer] for value in row)
+        assert f"full colour from {sizes[int(0.99 * len(sizes))]:.2f} on" in page.locator("#shown").inner_text()
+        least = max(0, min(value for row in view.data["similarity"][layer] for value in row))
+        assert f"no colour at {least:.2f}" in page.locator("#alike").inner_text()
+
+
+def test_equal_vectors_are_said_to_be_equal(opened):
+    page = opened(senses_of(small("modernbert"), "bank"))
+    page.locator("#layer").fill("0")
+    assert page.locator("#shares").inner_text() == "The vectors do not differ here."
+
+
 def test_heat_maps_are_read_with_the_arrow_keys(opened):
     view = senses_of(small(), "bank")
     page = opened(view)
@@ -134,15 +152,27 @@ def test_the_verdict_is_pythons(opened):
     assert page.locator("#chart polyline").count() == 6
 
 
-def test_a_token_is_followed(opened):
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_of_a_chart_is_cut_off(opened, width):
+    page = opened(why(small(), "the [MASK] was too tired", target="the"), width)
+    frame = page.locator("#chart").bounding_box()
+    for label in page.locator("#chart text").all():
+        box = label.bounding_box()
+        assert frame["x"] <= box["x"]
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_token_is_followed(opened, width):
     view = trace(small(), TEXT).step("animal", 1, 2)
-    page = opened(view)
+    page = opened(view, width)
+    assert page.evaluate("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.wide'))")
     page.locator("#token").select_option("3")
     weights = [float(text) for text in page.locator(".steps tbody td:last-child").all_inner_texts()]
     assert weights == view.data["weights"][3]
 
 
-def test_the_finder_lists_the_heads_that_link_two_tokens(opened):
+def test_the_finder_lists_the_heads_that_link_two_tokens(opened, visit):
     traced = trace(small(), TEXT)
     page = opened(traced.heads())
     source, target = traced.position("it"), traced.position("animal")
@@ -154,6 +184,12 @@ def test_the_finder_lists_the_heads_that_link_two_tokens(opened):
     assert f"layer {best.layer}, head {best.head}" in first
     page.locator("#found button").first.click()
     assert page.locator("#layer").input_value() == str(best.layer)
+    # a link reproduces what was found
+    again = visit(page.url, "file:")
+    again.locator("#found li").first.wait_for()
+    assert again.locator("#found li").first.inner_text() == first
+    again.locator("#find-to").select_option("")
+    assert again.locator("#found li").count() == 0
 
 
 def test_a_view_runs_in_a_notebooks_frame(browser):

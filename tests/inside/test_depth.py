@@ -26,10 +26,15 @@ def test_hidden_states_are_the_traces():
     assert_close(
         torch.tensor(data["similarity"]),
         F.cosine_similarity(states[:, :, None], states[:, None], dim=-1),
-        atol=0.006,
+        atol=0.0006,
         rtol=0,
     )
     assert_close(torch.tensor(data["kept"]), F.cosine_similarity(states[1:], states[:-1], dim=-1), atol=0.001, rtol=0)
+
+
+@pytest.mark.parametrize(("family", "stream"), [("bert", False), ("modernbert", True), ("gpt2", True)])
+def test_whether_layers_add_to_one_stream_is_said(family, stream):
+    assert through_layers(small(family, head=None), TEXT).data["stream"] is stream
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
@@ -109,6 +114,8 @@ def test_the_map_keeps_what_varies_most():
     assert shares.sum() == pytest.approx(1.0, abs=1e-5)
     assert flat_map(torch.ones(3, 4))[0].abs().max() == 0
     assert flat_map(torch.randn(2, 1))[0].shape == (2, 2)
+    # rounding is no variance
+    assert flat_map(torch.randn(384).repeat(7, 1))[1].sum() < 0.001
 
 
 @pytest.mark.parametrize(

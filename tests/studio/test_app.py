@@ -147,12 +147,21 @@ def test_the_built_in_model_does_every_example_with_its_skills(built_in, path):
     for example in entry.examples:
         if path == "/look/attention" and example.values.get("pair"):
             continue  # the stand-in has not so many positions
-        values = {**example.values, "layer": 0} if path == "/look/step" else example.values
+        values = {**example.values, "layer": 0, "head": 0} if path == "/look/step" else example.values
         asked = {**values, **({"skill": example.skill} if example.skill else {})}
         response = client.post(f"/api{path}", json=asked)
         assert response.status_code == 200, (example.label, response.text)
         if path == "/use/classify":
             assert set(response.json()["scores"]) == set(SKILLS[example.skill][1])
+
+
+@pytest.mark.parametrize("path", ["/look/positions", "/look/attention", "/use/classify"])
+def test_a_skill_that_is_not_there_is_told_on_every_page(built_in, path):
+    client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
+    given = {} if path == "/look/positions" else {"text": TEXT}
+    response = client.post(f"/api{path}", json={**given, "skill": "cooking"})
+    assert response.status_code == 404
+    assert "has no skill 'cooking'; it has entities" in response.json()["error"]
 
 
 def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):

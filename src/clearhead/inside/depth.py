@@ -41,11 +41,12 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
         "tokens": encoding.tokens,
         "width": states.shape[-1],
         "hidden": rounded(states[..., :features], 2),
-        "similarity": rounded(cosines(states), 2),
+        "similarity": rounded(cosines(states), 3),
         "kept": rounded(cosine_similarity(states[1:], states[:-1], dim=-1), 3),
+        "stream": hasattr(model.encoder, "norm"),  # only what leaves a pre-norm encoder is normalised
         "head": head,
         "said": None if head is None else _said(model, head, states, top),
-        "features": {name: rounded(cosines(x), 2) for name, x in feature_choices(states).items()},
+        "features": {name: rounded(cosines(x), 3) for name, x in feature_choices(states).items()},
     }
     return View("layers", page("depth", "Through the layers", SCRIPTS, data), data)
 

@@ -47,7 +47,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
 def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dict[str, Tensor]:
     """The summands token, position and segment, then their sum, normalised, projected, as far as there are: (T, …).
 
-    A model with rotary or relative positions has the token alone here; its attention brings the positions in.
+    A model with rotary or relative positions has the token alone, so no sum; its attention brings the positions in.
     """
     inner: Any = embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
     device = inner.token.weight.device
@@ -58,9 +58,11 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
             parts["position"] = inner.position(torch.arange(len(ids), device=device) + first_position(inner))
         if getattr(inner, "segment", None) is not None:
             parts["segment"] = inner.segment(torch.tensor(segments, device=device))
-        parts["sum"] = torch.stack(list(parts.values())).sum(0)
+        total = torch.stack(list(parts.values())).sum(0)
+        if len(parts) > 1:
+            parts["sum"] = total
         if hasattr(inner, "norm"):
-            parts["normalised"] = inner.norm(parts["sum"])
+            parts["normalised"] = inner.norm(total)
         if isinstance(embeddings, FactorisedEmbeddings):
             parts["projected"] = embeddings.project(parts["normalised"])
     return {name: part.float().cpu() for name, part in parts.items()}

@@ -42,6 +42,7 @@ class Layer:
     feedforward_output: Tensor  # (T, D)
     feedforward_sum: Tensor  # (T, D)
     hidden: Tensor  # (T, D), the hidden states that leave
+    turned: bool = False  # whether queries and keys were turned by their positions
     causal: bool = False  # whether a token sees only itself and what is before it
 
     @property
@@ -126,6 +127,7 @@ def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
         feedforward_output=_plain(parts["feedforward"].output),
         feedforward_sum=_plain(block.output if pre_norm else norm_2.inputs[0]),
         hidden=_plain(block.output),
+        turned=getattr(block.module.get_submodule("attention"), "rotary", None) is not None,
         causal=getattr(attend.module, "causal", False),
     )
 

@@ -35,5 +35,7 @@ def flat_map(x: Tensor) -> tuple[Tensor, Tensor]:
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
     places = F.pad(left * sizes, (0, 2))[:, :2]
     signs = places.gather(0, places.abs().argmax(0, keepdim=True)).sign()
-    shares = F.pad(sizes**2 / (sizes**2).sum().clamp(min=1e-12), (0, 2))[:2]
+    # what equal vectors differ by when they are subtracted from their mean is rounding, and no variance
+    rounding = 1e-10 * (x.double() ** 2).sum().clamp(min=1e-12)
+    shares = F.pad(sizes**2 / (sizes**2).sum().clamp(min=rounding), (0, 2))[:2]
     return (places * signs.where(signs != 0, 1.0)).float(), shares.float()

@@ -14,6 +14,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.skills import Skilled
 
 SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
+TIE = 0.005  # of two areas: too little to prefer one method
 _HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": "fill"}
 
 
@@ -30,6 +31,7 @@ def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = N
     chance = random_deletion(explained)
     best = min(curves, key=lambda name: curves[name].area)
     beats_chance = curves[best].area < chance.area
+    near = [name for name in METHODS if name != best and curves[name].area < min(curves[best].area + TIE, chance.area)]
     data = {
         "use": explained.use,
         "answer": explained.answer,
@@ -39,6 +41,7 @@ def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = N
         "methods": {name: {"scores": rounded(scores[name]), **_drawn(curves[name])} for name in METHODS},
         "random": _drawn(chance),
         "faithful": best if beats_chance else None,
+        "as_faithful": near if beats_chance else [],
         "note": "Attention alone is no explanation: it says where the model looks, not what the answer depends on.",
     }
     return View("why", page("reasons", "Why this answer", SCRIPTS, data), data)

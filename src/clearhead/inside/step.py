@@ -32,6 +32,7 @@ def step_view(tokens: Sequence[str], layer: Layer, head: int, token: int) -> Vie
         "layer": layer.index,
         "head": head,
         "token": token,
+        "turned": layer.turned,
         "q": rounded(q, 3),
         "k": rounded(k, 3),
         "v": rounded(v, 3),

@@ -63,7 +63,7 @@ class Desk:
         try:
             return self._model(name, skill)
         except NotFound:
-            if entry.needs == "maybe model" and not name:
+            if entry.needs == "maybe model" and not name and not skill:
                 return None
             raise
 

@@ -85,7 +85,8 @@ VIEWS = (
             Field(name="layer", label="Layer", kind="number", default=0),
             Field(name="head", label="Head", kind="number", default=0),
         ),
-        examples=(Example("it → animal", {"text": ANIMAL, "token": "it", "layer": 3}),),
+        # where the built-in model links the two
+        examples=(Example("it → animal", {"text": ANIMAL, "token": "it", "layer": 9, "head": 3}),),
         call=_step,
     ),
     Entry(

@@ -6,22 +6,25 @@ const L = hidden.length - 1;
 const slider = query("#layer");
 
 const alike = heatmap(query("#similarity"), {
-  name: "token × token", rows: names, columns: names, values: similarity[L], square: true,
+  name: "token × token", rows: names, columns: names, values: similarity[L], square: true, digits: 3,
 });
 const shown = hidden[0][0].length;
 // a few features are so large that they would leave no colour for the others
-const most = hidden.flat(2).map(Math.abs).sort((a, b) => a - b)[Math.floor(0.99 * hidden.flat(2).length)] || 1;
+function fullColour(values) {
+  const sizes = values.flat().map(Math.abs).sort((a, b) => a - b);
+  return sizes[Math.floor(0.99 * sizes.length)] || 1;
+}
 const states = heatmap(query("#hidden"), {
-  name: "token × feature", rows: names, columns: hidden[0][0].map((_, j) => String(j + 1)), values: hidden[L], most,
+  name: "token × feature", rows: names, columns: hidden[0][0].map((_, j) => String(j + 1)), values: hidden[L],
 });
-query("#shown").textContent = `The first ${shown} of ${facts.width} features; full colour from ${most.toFixed(2)} on.`;
 heatmap(query("#kept"), {
   name: "layer × token", rows: kept.map((_, l) => `layer ${l + 1}`), columns: names, values: kept, tall: 40,
+  least: lowest(kept), digits: 3,
 });
 for (const [name, values] of Object.entries(facts.features)) {
   const box = element("div");
   query("#features").append(box);
-  heatmap(box, { name, rows: names, columns: names, values, square: true, tall: 22 });
+  heatmap(box, { name, rows: names, columns: names, values, least: lowest(values), square: true, tall: 22, digits: 3 });
 }
 
 function sayings(layer) {
@@ -36,11 +39,16 @@ function sayings(layer) {
 
 function show(layer) {
   query("#layer-name").textContent = layer === 0 ? "0, the embeddings" : layer === L ? `${layer}, the last` : layer;
-  alike.show(similarity[layer]);
-  states.show(hidden[layer]);
+  const [least, most] = [lowest(similarity[layer]), fullColour(hidden[layer])];
+  alike.show(similarity[layer], { least });
+  query("#alike").textContent = `Cosine of their vectors in this layer; no colour at ${least.toFixed(2)}, full at 1.`;
+  states.show(hidden[layer], { most });
+  query("#shown").textContent =
+    `The first ${shown} of ${facts.width} features; full colour from ${most.toFixed(2)} on, in this layer.`;
   if (said) query(".said").replaceChildren(...sayings(layer));
 }
 
+query("#stream").hidden = !facts.stream;
 query("#said-pane").hidden = !said;
 query("#asked").textContent = facts.head === "causal_lm" ? "The next token." : "The token itself, or the one behind a mask.";
 slider.max = L;

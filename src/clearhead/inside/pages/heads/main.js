@@ -116,6 +116,7 @@ function listen() {
   addEventListener("hashchange", () => {
     readAddress();
     choose({ layer: state.layer });
+    find();
   });
   dark.addEventListener("change", () => {
     rgb.clear();
@@ -135,6 +136,7 @@ query("#head").append(new Option("average", AVERAGE));
 readAddress();
 listen();
 choose({ layer: state.layer });
+find();
 unpack("small").then((bytes) => {
   pictures = bytes;
   drawOverview();

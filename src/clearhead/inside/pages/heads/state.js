@@ -8,6 +8,7 @@ const isPair = segments.includes(0) && segments.includes(1);
 const state = {
   layer: facts.layer, head: facts.head ?? AVERAGE, // where the page opens
   token: null, side: "from", // the token that is kept, and in which column
+  from: null, to: null, // the tokens whose links are looked for
   view: T > 80 ? "matrix" : "lines", zoom: "whole", pair: "all",
 };
 let hover = null; // { token, side } under the pointer; it comes before the token that is kept
@@ -23,7 +24,7 @@ function readAddress() {
   const one = (name, known) => (known.includes(given.get(name)) ? given.get(name) : state[name]);
   state.layer = number("layer", L) ?? state.layer;
   state.head = given.get("head") === "average" ? AVERAGE : (number("head", H) ?? state.head);
-  state.token = number("token", T);
+  for (const name of ["token", "from", "to"]) state[name] = number(name, T);
   state.side = given.get("side") === "to" ? "to" : "from";
   state.view = one("view", VIEWS);
   state.zoom = one("zoom", ZOOMS);
@@ -31,9 +32,10 @@ function readAddress() {
 }
 
 function writeAddress() {
-  const { layer, token, side, view, zoom, pair } = state;
+  const { layer, token, side, from, to, view, zoom, pair } = state;
   const shown = { layer, head: state.head === AVERAGE ? "average" : state.head };
   if (token !== null) Object.assign(shown, { token, side });
+  if (from !== null && to !== null) Object.assign(shown, { from, to });
   Object.assign(shown, { view }, zoom === "close" && { zoom }, isPair && pair !== "all" && { pair });
   try {
     history.replaceState(null, "", "#" + new URLSearchParams(shown));

@@ -16,7 +16,8 @@ query(".pieces").append(
 const shown = vectors.token[0].length;
 query("#shown").textContent =
   (shown < width ? `The first ${shown} of ${width} features.` : `All ${width} features.`) +
-  ("position" in vectors ? "" : " This model adds no positions: its attention turns queries and keys instead.");
+  ("position" in vectors ? "" : " This model adds no positions here: its attention brings them in.") +
+  ("segment" in vectors ? "" : " It adds no vector for the sentence: two texts are told apart by what stands between.");
 
 const SIGNS = { token: "", position: "+", segment: "+", sum: "=", normalised: "→ norm", projected: "→ projection" };
 for (const [name, values] of Object.entries(vectors)) {

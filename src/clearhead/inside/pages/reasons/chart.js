@@ -5,7 +5,9 @@ const colourOf = (name) => (name === "chance" ? "var(--soft)" : tint(methods.ind
 mixColours(methods.length);
 dark.addEventListener("change", () => mixColours(methods.length));
 
-const [LEFT, TOP, WIDE, HIGH] = [40, 12, 590, 270];
+const [LEFT, TOP, WIDE, HIGH] = [74, 12, 556, 260];
+// small probabilities need more digits
+const digits = facts.probability < 0.1 ? 4 : 3;
 
 function drawChart() {
   const x = (share) => LEFT + share * WIDE;
@@ -21,9 +23,9 @@ function drawChart() {
     ]),
     ...[0, 0.25, 0.5, 0.75, 1].map((share) => {
       const anchor = share === 1 ? "end" : "middle";
-      return drawn("text", { x: x(share), y: TOP + HIGH + 18, "text-anchor": anchor }, `${100 * share} %`);
+      return drawn("text", { x: x(share), y: TOP + HIGH + 20, "text-anchor": anchor }, `${100 * share} %`);
     }),
-    drawn("text", { x: LEFT + WIDE, y: TOP + HIGH + 34, "text-anchor": "end" }, "tokens hidden, most important first"),
+    drawn("text", { x: LEFT + WIDE, y: TOP + HIGH + 42, "text-anchor": "end" }, "tokens hidden, most important first"),
     ...Object.entries(lines).map(([name, { shares, curve }]) => {
       const points = shares.map((share, i) => `${x(share)},${y(curve[i])}`).join(" ");
       const dashes = name === "chance" ? "5 5" : "none";

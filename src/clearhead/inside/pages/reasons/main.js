@@ -6,11 +6,15 @@ const ASKED = { classify: "the class", answer: "the answer", fill: "the word beh
 
 query("#lead").replaceChildren(
   `Which tokens made the model say `, element("strong", {}, element("bdi", {}, answer)),
-  ` (${ASKED[facts.use]}, probability ${probability.toFixed(2)})? Five methods answer, and they differ.`,
+  ` (${ASKED[facts.use]}, probability ${probability.toFixed(digits - 1)})? Five methods answer, and they differ.`,
 );
 query("#note").textContent = facts.note;
+const fades = ({ curve }) => Math.min(...curve) < probability / 2;
+const others = facts.as_faithful.map((name) => `“${name}”`).join(" and ");
+const little = facts.faithful && !fades(facts.methods[facts.faithful]) ? " But it fades little, whatever is hidden." : "";
 query("#verdict").textContent = facts.faithful
-  ? `Here, “${facts.faithful}” is the most faithful: the answer fades soonest when its tokens are hidden first.`
+  ? `Here, “${facts.faithful}” is the most faithful${others && `, ${others} hardly less`}: ` +
+    `the answer fades soonest when its tokens are hidden first.${little}`
   : "Here, none of them is better than hiding tokens by chance: believe none.";
 
 // colour by strength within the row, special tokens left out: they often take most of the attention
@@ -57,7 +61,9 @@ const areas = [...methods.map((name) => [name, facts.methods[name].area]), ["cha
 query(".areas").append(...areas.sort((a, b) => a[1] - b[1]).map(([name, area]) => {
   const dash = element("span", { className: "dash" });
   dash.style.setProperty("--own", colourOf(name));
+  dash.classList.toggle("dashed", name === "chance");
   const className = name === facts.faithful ? "best" : "";
-  return element("tr", { className }, element("th", { scope: "row" }, dash, name), element("td", {}, area.toFixed(3)));
+  const cells = [element("th", { scope: "row" }, dash, name), element("td", {}, area.toFixed(digits))];
+  return element("tr", { className }, ...cells);
 }));
 drawChart();

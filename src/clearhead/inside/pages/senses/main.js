@@ -7,10 +7,9 @@ const slider = query("#layer");
 const part = (text, start, end) => Array.from(text).slice(start, end).join("");
 const short = ({ text, start, end, sense }, i) => `${i + 1} ${sense || part(text, Math.max(0, start - 14), end + 12)}`;
 const names = occurrences.map(short);
-const lowest = (layer) => Math.min(...facts.cosines[layer].flat());
 const table = heatmap(query("#cosines"), {
   name: "occurrence × occurrence", rows: names, columns: occurrences.map((_, i) => `${i + 1} `),
-  values: facts.cosines[L], least: lowest(L), square: true, tall: 48,
+  values: facts.cosines[L], least: lowest(facts.cosines[L]), square: true, tall: 48,
 });
 
 query("#lead").textContent =
@@ -33,13 +32,14 @@ function point(index) {
 function show(layer) {
   query("#layer-name").textContent = layer === 0 ? "0, the embeddings" : layer === L ? `${layer}, the last` : layer;
   place(facts.maps[layer]);
-  table.show(facts.cosines[layer], lowest(layer));
+  table.show(facts.cosines[layer], { least: lowest(facts.cosines[layer]) });
   const [x, y] = facts.shares[layer].map((share) => Math.round(100 * share));
-  query("#shares").textContent =
-    `The two directions in which the vectors differ most: ${x} % and ${y} % of the variance.`;
+  query("#shares").textContent = x + y
+    ? `The two directions in which the vectors differ most: ${x} % and ${y} % of the variance.`
+    : "The vectors do not differ here.";
   const gap = facts.gaps?.[layer];
   query("#gap").textContent = gap
-    ? `Mean cosine ${gap.same.toFixed(2)} within a sense, ${gap.different.toFixed(2)} between senses.` : "";
+    ? `Mean cosine ${gap.same.toFixed(3)} within a sense, ${gap.different.toFixed(3)} between senses.` : "";
 }
 
 slider.max = L;

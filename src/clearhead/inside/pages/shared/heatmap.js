@@ -5,6 +5,8 @@ const WARM = () => (dark.matches ? "oklch(0.76 0.13 55)" : "oklch(0.66 0.15 50)"
 const COOL = () => (dark.matches ? "oklch(0.72 0.13 268)" : "oklch(0.52 0.19 268)");
 const maps = new Set();
 const largest = (values) => values.flat().reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+// where colours begin in a table of cosines that are all large: at the smallest, but equal ones are not torn apart
+const lowest = (values) => Math.max(0, values.flat().reduce((least, value) => Math.min(least, value), 0.99));
 const strength = (value, least, most) => Math.min(1, Math.max(0, (Math.abs(value) - least) / (most - least || 1)));
 
 // paint a colour for each number, transparent at `least` and full at `most`
@@ -24,7 +26,7 @@ function paintCells(values, least, most) {
   return picture;
 }
 
-/* heatmap(box, …) -> { show(values) }; rows and columns are texts.
+/* heatmap(box, …) -> { show(values, scale) }; rows and columns are texts.
    A number has no colour up to `least` and the full one from `most` on; `tall` is the largest cell. `square` is for
    tables of the same things twice; where a cell has room, its number is written in it. */
 function heatmap(box, { name, rows, columns, values, least = 0, most = 1, tall = 28, square = false, digits = 2 }) {
@@ -128,8 +130,8 @@ function heatmap(box, { name, rows, columns, values, least = 0, most = 1, tall =
   const map = {
     draw,
     repaint: () => (picture = paintCells(values, least, most)),
-    show(next, floor = least) {
-      [values, least] = [next, floor];
+    show(next, scale = {}) {
+      [values, least, most] = [next, scale.least ?? least, scale.most ?? most];
       picture = paintCells(values, least, most);
       if (at) read(...at);
       else draw();

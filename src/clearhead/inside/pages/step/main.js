@@ -9,7 +9,8 @@ const strip = (id, rows, values, all) =>
   heatmap(query(id), { name: "token × feature", rows, columns: features, values, most: largest(all), digits: 3 });
 
 query("#lead").textContent =
-  `Layer ${facts.layer}, head ${facts.head}: the numbers of one forward pass. Choose a token and follow it.`;
+  `Layer ${facts.layer}, head ${facts.head}: the numbers of one forward pass. Choose a token and follow it.` +
+  (facts.turned ? " Queries and keys are those that the scores use, turned by their positions." : "");
 query("#width").textContent = q[0].length;
 query("#token").append(...names.map((name, i) => new Option(name, i)));
 strip("#keys", names, k, k);
