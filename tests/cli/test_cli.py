@@ -1,5 +1,6 @@
 """Every verb as a user types it: text, --json, and one sentence with exit code 2 on bad input."""
 
+import io
 import json
 import subprocess
 import sys
@@ -129,7 +130,27 @@ def test_bytes_that_are_no_text(run, folder, tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
     code, _, err = run("embed", "--in", tmp_path / "latin", "--model", folder)
     assert code == 2
-    assert "is not UTF-8 text (byte 3)" in err
+    assert "latin is not UTF-8 text; convert it first" in err
+
+
+@pytest.mark.parametrize("verb", [("embed",), ("classify",), ("summarise",), ("tokenize",), ("ask", "Who?")])
+def test_bytes_through_a_pipe_that_are_no_text(run, folder, monkeypatch, verb):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="latin-1"))
+    assert run(*verb, "--model", folder) == (2, "", "error: stdin is not UTF-8 text; convert it first\n")
+
+
+def test_a_pipe_is_read_as_a_file_is_whatever_the_locale(run, folder, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9\n"), encoding="latin-1"))
+    (row,) = run("embed", "--model", folder, "--json")[1].splitlines()
+    assert json.loads(row)["text"] == "café"
+
+
+def test_what_cannot_be_written_is_one_line(run, folder, tmp_path):
+    code, _, err = run("embed", "a text", "--out", tmp_path, "--model", folder)
+    assert (code, err) == (2, f"error: {tmp_path} is no plain file; give another name to write to\n")
+    (tmp_path / "file").touch()
+    code, _, err = run("embed", "a text", "--out", tmp_path / "file" / "x.npy", "--model", folder)
+    assert (code, err.count("\n")) == (2, 1)
 
 
 def test_help_teaches(run):

@@ -60,6 +60,18 @@ def test_search_ranks_passages_by_vectors(run, folder, tmp_path):
     assert (figures["mrr"], figures["map"], figures["queries"], figures["examples"]) == (100, 100, 1, 3)
 
 
+@pytest.mark.parametrize("task", ["classify", "label"])
+def test_labels_of_another_name_are_no_bad_model(run, built_in, tmp_path, task):
+    path = tmp_path / "films.jsonl"
+    wrong, right = ("pos", "positive") if task == "classify" else (["pos"], ["positive"])
+    path.write_text(json.dumps({"text": "a film", "label": wrong}) + "\n", encoding="utf-8")
+    code, _, err = run("evaluate", task, "--data", path, "--device", "cpu")
+    assert code == 2
+    assert "no label of the data (pos) is one of the model's (" in err
+    path.write_text(json.dumps({"text": "a film", "label": right}) + "\n", encoding="utf-8")
+    assert run("evaluate", task, "--data", path, "--device", "cpu")[0] == 0
+
+
 def test_tables(run, tmp_path):
     path = tmp_path / "figures.json"
     row = {"task": "SST-2", "metric": "accuracy", "value": 91.5, "model": "ours", "split": "dev", "seed": 0}

@@ -41,7 +41,7 @@ def test_files_that_cannot_be_read(run, tmp_path):
     folder = peers("BertForMaskedLM").folder
     broken = tmp_path / "broken.txt"
     broken.write_bytes(b"\xff\xfe")
-    assert "is not UTF-8 text (byte 0)" in run("embed", "--in", broken, "-m", folder)[2]
+    assert "is not UTF-8 text; convert it first" in run("embed", "--in", broken, "-m", folder)[2]
     code, _, err = run("embed", "--in", tmp_path / "none.txt", "-m", folder)
     assert code == 2
     assert err == f"error: there is no file {tmp_path / 'none.txt'}\n"

@@ -16,3 +16,9 @@ def test_what_is_not_installed_is_said(run, monkeypatch):
     code, _, err = run("studio", "--no-browser")
     assert code == 2
     assert err == "error: the studio needs uvicorn; run: pip install 'clearhead[studio]'\n"
+
+
+def test_a_model_that_is_not_there_is_told_at_the_start(run, tmp_path):
+    code, out, err = run("studio", "--model", tmp_path / "none", "--no-browser")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: the folder {tmp_path / 'none'} is not there")

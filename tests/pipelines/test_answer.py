@@ -140,5 +140,7 @@ def test_what_cannot_be_asked_is_refused(bert):
     for wrong in ({"top": 0}, {"longest": 0}):
         with pytest.raises(BadInput, match="must be 1 or more"):
             bert.answer(QUESTION, "a mask", **wrong)
+    with pytest.raises(BadInput, match="threshold=nan is no number"):
+        Search(threshold=math.nan)
     with pytest.raises(BadInput, match="overlap=-1 must not be negative"):
         Search(overlap=-1)

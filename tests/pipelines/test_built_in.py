@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import clearhead as ch
 from built_in import SKILLS, TAGS
@@ -104,3 +105,13 @@ def test_moving_the_model_moves_its_skills(model):
     model.classify(TEXT)
     again = model.to("cpu")
     assert again.classify(TEXT).label in SKILLS["sentiment"][1]
+
+
+def test_skills_fit_the_encoder_in_another_type(built_in):
+    small = ch.load(dtype=torch.bfloat16)
+    assert next(small.skill("sentiment").network.parameters()).dtype == torch.bfloat16
+    exact = ch.load()
+    for one, other in zip(small.classify([TEXT, OTHER]), exact.classify([TEXT, OTHER]), strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=0.05)
+    assert small.embed(TEXT).shape == exact.embed(TEXT).shape
+    assert set(ch.load(skill="spam", dtype=torch.bfloat16).classify(TEXT).scores) == {"ham", "spam"}

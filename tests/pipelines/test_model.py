@@ -18,6 +18,12 @@ def test_half_precision_on_request(folder):
     assert next(ch.load(folder, dtype=torch.bfloat16).encoder.parameters()).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("device", ["cuda:77", "toaster"])
+def test_a_device_that_is_not_there(folder, device):
+    with pytest.raises(BadInput, match=f"cannot go to device '{device}'"):
+        ch.load(folder, device=device)
+
+
 def test_no_model_named(no_built_in):
     with pytest.raises(NotFound, match="has no built-in model; name a checkpoint folder"):
         ch.load()

@@ -95,9 +95,10 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)
     # oneDNN, and torch's layer above it, keep what they prepared for each number of tokens: hundreds of megabytes in a
-    # long file, and to prepare it anew takes no time that could be measured
-    for kept, count in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
-        os.environ.setdefault(kept, count)
+    # long file, where to prepare it anew takes no time that could be measured; for one short text after another it does
+    if sys.argv[1:2] != ["studio"]:
+        for kept, count in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
+            os.environ.setdefault(kept, count)
     try:
         app()
     except ClearheadError as error:
@@ -107,3 +108,8 @@ def main() -> None:
         # the reader has gone (`clearhead … | head`); keep Python from complaining while it shuts down
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        # a folder that may not be written to, a full disk
+        where = "" if error.filename is None else f"{error.filename}: "
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(2)

@@ -37,7 +37,7 @@ def classify(
 ) -> None:
     """Classify texts of any length.
 
-    Example: `clearhead classify "WIN a prize now" --skill spam`
+    Example: `clearhead classify "Text WIN to 80086 to claim your free prize" --skill spam`
     """
     from clearhead.pipelines.model import load
     from clearhead.pipelines.zero_shot import TEMPLATE

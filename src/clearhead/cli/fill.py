@@ -35,7 +35,7 @@ def fill(
     from clearhead.pipelines.model import load
 
     wanted = given_texts(texts, file)
-    words = [word.strip() for word in candidates.split(",")] if candidates else None
+    words = [word.strip() for word in candidates.split(",")] if candidates is not None else None
     loaded = load(model)
     if int8:
         loaded = quantised(loaded, "fill", wanted)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, TextsArgument, TextsOption, print_json, read_texts
+from clearhead.cli.inout import JsonOption, TextsArgument, TextsOption, WriterOption, print_json, read_texts
 
 if TYPE_CHECKING:
     from clearhead.pipelines.manner import How
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def generate(
     texts: TextsArgument = None,
     file: TextsOption = None,
-    model: ModelOption = None,
+    model: WriterOption = None,
     longest: Annotated[int, typer.Option(help="Most new tokens.")] = 128,
     temperature: Annotated[float | None, typer.Option(help="Draw by chance; hotter is wilder.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens.")] = None,

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -23,6 +24,10 @@ ModelOption = Annotated[
         "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
     ),
 ]
+WriterOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not write."),
+]
 SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
 TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
 TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
@@ -35,6 +40,7 @@ Int8Option = Annotated[
     ),
 ]
 
+STDIN = Path("stdin")  # its name in messages
 _PATIENCE = 1.0  # seconds that nobody minds to wait without a word
 
 
@@ -48,7 +54,7 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
         return list(arguments)
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
-    return [line.rstrip("\n") for line in sys.stdin]
+    return list(_lines(None))
 
 
 def stream_texts(arguments: Sequence[str], file: Path | None) -> tuple[Iterator[str], int | None]:
@@ -56,15 +62,24 @@ def stream_texts(arguments: Sequence[str], file: Path | None) -> tuple[Iterator[
     if file is not None and not arguments:
         return _lines(file), sum(1 for _ in _lines(file))
     if file is None and list(arguments) in ([], ["-"]) and not sys.stdin.isatty():
-        return (line.rstrip("\n") for line in sys.stdin), None
+        return _lines(None), None
     texts = read_texts(arguments, file)  # or what it has against them
     return iter(texts), len(texts)
 
 
-def _lines(file: Path) -> Iterator[str]:
-    with reading(file), file.open(encoding="utf-8-sig") as lines:
+def _lines(file: Path | None) -> Iterator[str]:
+    """The lines of a file, or of stdin."""
+    with reading(file or STDIN), _stdin() if file is None else file.open(encoding="utf-8-sig") as lines:
         for line in lines:
             yield line.rstrip("\n")
+
+
+@contextmanager
+def _stdin() -> Iterator[TextIO]:
+    """Stdin as files are read: UTF-8, whatever the terminal's language is."""
+    if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.encoding != "utf-8-sig":
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
+    yield sys.stdin
 
 
 def given_texts(arguments: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -131,8 +146,8 @@ def reading(file: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise NotFound(f"there is no file {file}") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8 text (byte {error.start}); convert it first") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{file} is not UTF-8 text; convert it first") from None
     except OSError as error:
         raise NotFound(f"{file} cannot be read ({error.strerror})") from None
 
@@ -143,9 +158,14 @@ def read_file(file: Path) -> str:
         return file.read_text(encoding="utf-8-sig")
 
 
+def _read_stdin() -> str:
+    with reading(STDIN), _stdin() as stream:
+        return stream.read()
+
+
 def read_sources(names: Sequence[str]) -> list[str]:
     """Each file as one text, stdin as "-"; refuse if there is nothing in them."""
-    texts = [sys.stdin.read() if name == "-" else read_file(Path(name)) for name in names]
+    texts = [_read_stdin() if name == "-" else read_file(Path(name)) for name in names]
     check_texts(texts)
     return texts
 

@@ -48,7 +48,7 @@ def step(
 ) -> "View":
     """One token in one head, step by step: query, keys, scores, weights, values.
 
-    Example: `clearhead look step "The animal was tired, so it slept" --token it --layer 3 --head 1`
+    Example: `clearhead look step "The animal was tired, so it slept" --token it --layer 9 --head 3`
     """
     from clearhead.inside.trace import trace
 
@@ -134,12 +134,12 @@ def why(
 ) -> "tuple[View, str]":
     """Which tokens an answer came from: five methods side by side, and which of them is faithful here.
 
-    Example: `clearhead look why "WIN a prize now" --skill spam`
+    Example: `clearhead look why "Text WIN to 80086 to claim your free prize" --skill spam`
     """
     from clearhead.inside.reasons import why
 
     view = why(loaded, text, pair, use=use, target=target)  # type: ignore[arg-type]
-    best = view.data["faithful"]
+    best = ", ".join([view.data["faithful"], *view.data["as_faithful"]] if view.data["faithful"] else [])
     return view, f"most faithful here: {best}" if best else "no method is better than chance here"
 
 

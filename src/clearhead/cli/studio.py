@@ -28,6 +28,10 @@ def studio(
     except ImportError as error:
         raise NotFound(f"the studio needs {error.name}; run: pip install 'clearhead[studio]'") from None
 
+    from clearhead.hub.remote import find
+
+    for name in model or []:
+        find(name)  # a wrong name is told now, not on every page
     serve(
         model or [],
         runs or [],

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, ModelOption, TextsArgument, TextsOption, given_texts, print_json, progress
+from clearhead.cli.inout import JsonOption, TextsArgument, TextsOption, WriterOption, given_texts, print_json, progress
 
 
 def translate(
     texts: TextsArgument = None,
     file: TextsOption = None,
-    model: ModelOption = None,
+    model: WriterOption = None,
     beams: Annotated[int, typer.Option(help="Beginnings that are kept at each step; 1 is greedy.")] = 4,
     prefix: Annotated[str, typer.Option(help='Put before every sentence: "translate English to German: ".')] = "",
     json: JsonOption = False,

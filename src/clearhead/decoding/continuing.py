@@ -20,7 +20,8 @@ def continuing(network: Network) -> Continues:
     """Let a network of models.GENERATORS be decoded; it should be in evaluation mode."""
     if "causal_lm" not in network.heads:
         raise WrongTask(
-            f"this model writes no text: it has no head 'causal_lm', but {', '.join(network.heads) or 'none'}"
+            "this model writes no text: it has no head 'causal_lm', but "
+            f"{', '.join(network.heads) or 'none'}; choose one that does, such as GPT-2, T5 or OPUS-MT"
         )
     return Sourced(network) if isinstance(network.encoder, EncoderDecoder) else Prompted(network)
 

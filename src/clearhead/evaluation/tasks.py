@@ -19,6 +19,7 @@ from clearhead.evaluation.squad import f1 as answer_f1
 from clearhead.evaluation.squad import golds_of
 from clearhead.pipelines.answer import Answer
 from clearhead.pipelines.choose import Choice
+from clearhead.pipelines.classify import Classes
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.tag import Tagged
 
@@ -28,7 +29,9 @@ Figures = dict[str, float]
 def evaluate_classes(model: Model, examples: Sequence[TextExample]) -> Figures:
     """Accuracy and Matthews correlation in percent; with two classes F1 of the second, else the mean F1 of all."""
     gold = [_known(example.label) for example in examples]
-    predicted = [found.label for found in model.classify(_inputs(examples))]
+    results = model.classify(_inputs(examples))
+    _check_names(set(gold), results)
+    predicted = [found.label for found in results]
     labels = model.labels or tuple(sorted(set(gold)))
     scored = labels[1:] if len(labels) == 2 else labels
     return {
@@ -41,7 +44,9 @@ def evaluate_classes(model: Model, examples: Sequence[TextExample]) -> Figures:
 def evaluate_labels(model: Model, examples: Sequence[TextExample], threshold: float = 0.5) -> Figures:
     """Several classes at once: F1 over all decisions, and how often every one of a text's is right, in percent."""
     right = found = true = exact = 0
-    for example, result in zip(examples, model.classify(_inputs(examples)), strict=True):
+    results = model.classify(_inputs(examples))
+    _check_names({label for example in examples for label in _known(example.label)}, results)
+    for example, result in zip(examples, results, strict=True):
         gold = set(_known(example.label))
         chosen = {label for label, score in result.scores.items() if score > threshold}
         right, found, true = right + len(gold & chosen), found + len(chosen), true + len(gold)
@@ -170,6 +175,14 @@ EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
 
 def _inputs(examples: Sequence[TextExample]) -> list[str | tuple[str, str]]:
     return [example.text if example.pair is None else (example.text, example.pair) for example in examples]
+
+
+def _check_names(gold: set[str], results: Sequence[Classes]) -> None:
+    """Refuse data that names its classes otherwise: a zero would look like a bad model."""
+    if results and gold:
+        known = results[0].scores.keys()
+        message = f"no label of the data ({', '.join(sorted(gold))}) is one of the model's ({', '.join(known)})"
+        require(bool(gold & known), f"{message}; rename those of the data", BadInput)
 
 
 def _known(gold: Any) -> Any:

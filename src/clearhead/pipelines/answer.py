@@ -84,6 +84,7 @@ class Search:
         for name in ("top", "longest", "window"):
             value = getattr(self, name)
             require(value > 0, f"{name}={value} must be 1 or more", BadInput)
+        require(not math.isnan(self.threshold), "threshold=nan is no number; math.inf means: always answer", BadInput)
         require(self.overlap >= 0, f"overlap={self.overlap} must not be negative", BadInput)
 
 

@@ -9,7 +9,7 @@ from clearhead.pipelines.cluster import Cluster, cluster
 from clearhead.pipelines.duplicates import Duplicate, duplicates
 from clearhead.pipelines.embed import Vectors, embed
 from clearhead.pipelines.engine import Progress
-from clearhead.pipelines.inputs import as_given
+from clearhead.pipelines.inputs import as_given, listed
 from clearhead.pipelines.layers import Combine
 from clearhead.pipelines.precision import Precision, Ranges, quantise
 from clearhead.pipelines.retell import retell
@@ -69,7 +69,7 @@ class ByVectors(Writes):
         vectors = embed(
             self.encoder,
             self.tokenizer,
-            [texts] if isinstance(texts, str) else texts,
+            listed(texts),
             vector=vector,
             layers=layers,
             combine=combine,
@@ -89,7 +89,7 @@ class ByVectors(Writes):
         progress: Progress | None = None,
     ) -> Any:
         """A vector for each token of a text, with its characters' offsets, from any layer or mix of layers."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         found = token_vectors(self.encoder, self.tokenizer, given, layers=layers, combine=combine, progress=progress)
         return as_given(texts, found)
 
@@ -116,14 +116,16 @@ class ByVectors(Writes):
         progress: Progress | None = None,
     ) -> list[Cluster]:
         """Which texts belong together? As near as `threshold`, a cosine, or in a given number of `clusters`."""
-        vectors = self.embed(texts, normalise=True, progress=progress)
+        vectors = self.embed(listed(texts), normalise=True, progress=progress)
         return cluster(vectors, threshold=threshold, clusters=clusters)
 
     def duplicates(
         self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
     ) -> list[Duplicate]:
         """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?"""
-        return duplicates(list(texts), lambda one: self.embed(one, normalise=True, progress=progress), threshold)
+        return duplicates(
+            list(listed(texts)), lambda one: self.embed(one, normalise=True, progress=progress), threshold
+        )
 
     def summarise(
         self,
@@ -134,7 +136,7 @@ class ByVectors(Writes):
         progress: Progress | None = None,
     ) -> Any:
         """The sentences that say most of a text, in its order; or `abstractive`, in an encoder–decoder's own words."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         if abstractive:
             return as_given(texts, retell(self.writer, given, progress=progress))
         found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=sentences)
@@ -150,6 +152,6 @@ class ByVectors(Writes):
         count: int | None = None,
     ) -> Senses:
         """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`."""
-        given = list(texts)
+        given = list(listed(texts))
         tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers)
         return senses(word, given, tokens, threshold=threshold, count=count)

@@ -1,14 +1,15 @@
 """Texts and pairs of texts as inputs that fit a network; what is too long becomes several, nothing is left out."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.pipelines.engine import Input
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.windows import cuts
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -63,17 +64,31 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
     return found
 
 
+def listed(texts: str | Iterable[Item]) -> Iterable[Any]:
+    """The texts that were given, of one alone a list; refuse what holds no texts before anything is computed."""
+    if isinstance(texts, str):
+        return [texts]
+    several = hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")
+    several = several and not isinstance(texts, bytes | bytearray | Mapping)
+    require(several, f"give a text or a list of texts, not {type(texts).__name__}", BadInput)
+    return texts
+
+
 def paired(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
     """Pair texts up: one with many, many with one, or two lists."""
+    firsts, seconds = listed(first), listed(second)
     if isinstance(first, str):
-        yield from ((first, other) for other in ([second] if isinstance(second, str) else second))
-    elif isinstance(second, str):
-        yield from ((other, second) for other in first)
-    else:
-        for left, right in zip_longest(first, second):
-            both = left is not None and right is not None
-            require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
-            yield left, right
+        return ((first, other) for other in seconds)
+    if isinstance(second, str):
+        return ((other, second) for other in firsts)
+    return _side_by_side(firsts, seconds)
+
+
+def _side_by_side(firsts: Iterable[str], seconds: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for left, right in zip_longest(firsts, seconds):
+        both = left is not None and right is not None
+        require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
+        yield left, right
 
 
 def as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:

@@ -17,7 +17,7 @@ from clearhead.hub.config import Description, read_config
 from clearhead.hub.folder import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find, publish
-from clearhead.hub.skills import find_skills
+from clearhead.hub.skills import encoder_digest, find_skills
 from clearhead.models import EVERY
 from clearhead.nn.heads import Pooler
 from clearhead.nn.network import Network
@@ -29,7 +29,7 @@ from clearhead.pipelines.choose import choose
 from clearhead.pipelines.classify import Classes, classify
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.fill import fill
-from clearhead.pipelines.inputs import as_given, longer, paired
+from clearhead.pipelines.inputs import as_given, listed, longer, paired
 from clearhead.pipelines.int8 import calibrated, check_change
 from clearhead.pipelines.recurrent import Recurrent
 from clearhead.pipelines.tag import Strategy, tag
@@ -58,9 +58,12 @@ def load(
 
     skills = find_skills(folder)
     checkpoint = read_folder(folder, dtype)
-    if skill is not None:
-        return Skilled(checkpoint, skills).skill(skill).to(device)
-    return (Skilled(checkpoint, skills) if skills else Model(checkpoint)).to(device)
+    if not skills and skill is None:
+        return Model(checkpoint).to(device)
+    # a skill knows its encoder by the numbers as they are, not as another type rounds them
+    known = None if dtype == torch.float32 else encoder_digest(read_folder(folder).network.encoder)
+    skilled = Skilled(checkpoint, skills, known)
+    return (skilled if skill is None else skilled.skill(skill)).to(device)
 
 
 class Model(ByVectors):
@@ -140,7 +143,11 @@ class Model(ByVectors):
 
     def to(self, device: str | torch.device) -> Model:
         """Move the model to a device."""
-        self.network.to(device)
+        try:
+            self.network.to(device)
+        except (AssertionError, RuntimeError) as error:  # as torch puts it where there is no such device
+            reason = str(error).partition("\n")[0]
+            raise BadInput(f"the model cannot go to device {str(device)!r} ({reason}); choose another") from None
         return self
 
     @property
@@ -157,7 +164,7 @@ class Model(ByVectors):
         progress: Progress | None = None,
     ) -> Any:
         """Which words stand behind the masks of a text? With `candidates`, which of these."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         found = fill(self.network, self.tokenizer, given, top=top, candidates=candidates, progress=progress)
         return as_given(texts, found)
 
@@ -165,7 +172,7 @@ class Model(ByVectors):
         self, texts: str | Iterable[str | tuple[str, str]], *, top: int | None = None, progress: Progress | None = None
     ) -> Any:
         """Which class does a text belong to? Scores of all labels, or of the `top`; documents of any length."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         return as_given(texts, self._classify(given, top, progress))
 
     def zero_shot(
@@ -179,7 +186,7 @@ class Model(ByVectors):
         progress: Progress | None = None,
     ) -> Any:
         """Which of these labels fits a text? Needs a checkpoint trained on inference; `multi`: several may fit."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         found = zero_shot(
             self.network,
             self.tokenizer,
@@ -223,7 +230,7 @@ class Model(ByVectors):
 
         One string is one text; each of many is a string or a list of words. For `strategy` see `pipelines.tag`.
         """
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         found = tag(self.network, self.tokenizer, given, labels=self.labels, strategy=strategy, progress=progress)
         return as_given(texts, found)
 

@@ -19,12 +19,12 @@ class Skilled(Model):
     A skill is read when it is first used, and keeps a corrected copy of the blocks in memory.
     """
 
-    def __init__(self, checkpoint: Checkpoint, skills: Mapping[str, Path]) -> None:
+    def __init__(self, checkpoint: Checkpoint, skills: Mapping[str, Path], known: str | None = None) -> None:
         super().__init__(checkpoint)
         self.skills = dict(skills)
         self._made_for = {use: name for name, path in self.skills.items() for use in Skill.read(path).uses}
         self._learnt: dict[str, Model] = {}
-        self._digest: str | None = None
+        self._digest = known  # of the encoder; computed when it is first asked for
 
     def skill(self, name: str | Path) -> Model:
         """The model with one skill, by its name or by a folder that holds one."""

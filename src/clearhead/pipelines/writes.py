@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.generate import generate, stream_text
-from clearhead.pipelines.inputs import as_given
+from clearhead.pipelines.inputs import as_given, listed
 from clearhead.pipelines.manner import How, manner, with_beams
 from clearhead.pipelines.translate import rewrite
 from clearhead.pipelines.write import Writer
@@ -28,7 +28,7 @@ class Writes:
         **how: Unpack[How],
     ) -> Any:
         """Write on from a prompt, or anew from a source, `longest` tokens at most; for `how` see `pipelines.manner`."""
-        given = [prompts] if isinstance(prompts, str) else prompts
+        given = listed(prompts)
         return as_given(prompts, generate(self.writer, given, longest, manner(**how), progress))
 
     def stream(self, prompt: str, *, longest: int = 128, **how: Unpack[How]) -> Iterator[str]:
@@ -42,5 +42,5 @@ class Writes:
 
         `prefix` is put before every sentence, such as T5's "translate English to German: ".
         """
-        given = [texts] if isinstance(texts, str) else texts
+        given = listed(texts)
         return as_given(texts, rewrite(self.writer, given, with_beams(how), prefix=prefix, progress=progress))

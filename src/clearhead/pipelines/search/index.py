@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.inputs import listed
 from clearhead.pipelines.search import storage
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
@@ -78,7 +79,7 @@ class Index:
         """
         held = tuple(
             one if isinstance(one, Document) else Document(_checked(one), str(number))
-            for number, one in enumerate(documents)
+            for number, one in enumerate(listed(documents))
         )
         rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, longest)]
         require(bool(rows), "there is no text to search; give documents with some words in them", BadInput)
@@ -108,7 +109,7 @@ class Index:
         The default is vectors, where there are some; hybrid fuses both rankings. `rerank_with` is a cross-encoder that
         reads the best 100 again; `approximate` finds vectors through a graph that is made at the first such search.
         """
-        asked = [queries] if isinstance(queries, str) else list(queries)
+        asked = list(listed(queries))
         require(top > 0, f"top={top} passages cannot be given; choose 1 or more", BadInput)
         require(all(query.strip() for query in asked), "the query is empty; give some words", BadInput)
         chosen = method or ("bm25" if self.vectors is None else "vectors")
