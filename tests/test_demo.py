@@ -12,7 +12,7 @@ def test_the_tour_shows_each_line_with_its_result(tmp_path, capsys, built_in):
     assert list(steps)[1:] == [line for line, _ in TOUR]
     for line, result in steps.items():
         assert result.strip(), line
-    answer = steps['model.answer("What does NUS mean?", passage)'].strip()
+    answer = steps['model.answer("What does NUS stand for?", passage)'].strip()
     assert answer == "(no answer)" or answer.split("'")[1] in NUS
     assert "positive" in steps['model.classify("A warm, funny and clever film.")']
     assert "similarity" in next(result for line, result in steps.items() if 'skill="similarity"' in line)

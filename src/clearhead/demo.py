@@ -47,17 +47,20 @@ def table(found: Any) -> str:
 
 # a line that is shown and run, and what is shown of its result
 TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
-    ("""model.fill("If you don't want to inhale virus, you should wear a [MASK].", top=3)""", words),
-    ('model.answer("What does NUS mean?", passage)', answer),
+    ('model.fill("She opened the [MASK] and walked into the room.", top=3)', words),
     ('model.answer("What can we learn in NUS?", passage)', answer),
+    ('model.answer("What does NUS stand for?", passage)', answer),
     ('model.answer("Who painted the ceiling?", passage)    # the passage does not say', answer),
     ('model.tag("Ada Lovelace lived in London and wrote to Charles Babbage.")', entities),
     ('model.classify("A warm, funny and clever film.")', scores),
-    ('model.classify("WINNER! You have won a free prize. Call now to claim it.", skill="spam")', scores),
+    ('model.classify("URGENT! You have won a 1 week FREE membership. Call 09061701461 now!", skill="spam")', scores),
     ('model.compare("A soccer game with multiple males playing.", "Some men are playing a sport.")', scores),
-    ('model.compare("A man is playing a guitar.", "Someone plays an instrument.", skill="similarity")', scores),
+    ('model.compare("A man is playing a guitar.", "A man plays the guitar.", skill="similarity")', scores),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
-    (f'model.search("{PHARMACY[0]}", notes, top=1)', lambda found: found[0].text),
+    (
+        f'model.search("{PHARMACY[0]}", notes, top=2)',
+        lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
+    ),
     ('model.senses("bank", banks)    # two of money, two of rivers: how near, by cosine', table),
     (
         'ch.trace(model, "The animal didn\'t cross the street because it was too tired").heads().save(page)',
