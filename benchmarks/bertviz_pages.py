@@ -7,6 +7,7 @@ needs: pip install bertviz playwright mpld3 nbclassic (the last two hold the lib
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -162,7 +163,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--tokens", type=int, nargs="+", default=[30, 128, 512])
     asked.add_argument("--limit", type=float, default=60)
-    asked.add_argument("--chromium", help="the browser; else playwright's own")
+    asked.add_argument("--chromium", default=shutil.which("chromium"), help="the browser; else playwright's own")
     given = asked.parse_args()
     torch.set_num_threads(1)  # on a busy machine two threads wait for each other
     folder = minilm()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from captum.attr import IntegratedGradients
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong, WrongTask
@@ -11,6 +12,7 @@ from clearhead.inside import why
 from clearhead.inside.attribution.faithful import Curve, deletion, random_deletion
 from clearhead.inside.attribution.methods import (
     METHODS,
+    STEPS,
     attention,
     gradient_times_input,
     integrated_gradients,
@@ -18,6 +20,7 @@ from clearhead.inside.attribution.methods import (
     rolled_out,
     rollout,
 )
+from clearhead.inside.attribution.target import _replaced
 from clearhead.inside.attribution.targets import class_target, span_target, token_target
 from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model
@@ -52,6 +55,21 @@ def test_integrated_gradients_are_complete(name):
     assert float(found.sum()) == pytest.approx(gain, abs=0.02 * max(1.0, abs(gain)))
     special = [i for i in range(len(target.ids)) if i not in target.hidable]
     assert_close(found[special], torch.zeros(len(special)))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_integrated_gradients_are_those_of_captum(name):
+    target = TARGETS[name]()
+    start, end = target.vectors(target.hidden(target.hidable)), target.vectors(target.ids)
+
+    def logit(vectors):
+        with _replaced(target.network.encoder.embeddings.token, vectors.flatten(0, 1)):
+            return target._sum(target._tables(target.ids.expand(len(vectors), -1)))
+
+    theirs = IntegratedGradients(logit).attribute(
+        end[None], start[None], n_steps=STEPS, method="riemann_middle", internal_batch_size=8
+    )
+    assert_close(integrated_gradients(target), theirs[0].sum(-1).float().detach(), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", TARGETS)
