@@ -5,6 +5,7 @@ import re
 import pytest
 
 import clearhead as ch
+from clearhead.demo import BANKS
 from clearhead.evaluation.squad import normalise
 from clearhead.inside import senses_of
 from clearhead.inside.senses import EXAMPLES
@@ -113,6 +114,10 @@ def test_two_trains(model):
     cosines = model.senses("train", texts).cosines
     assert cosines[0, 2] > cosines[0, 1]
     assert cosines[0, 2] > cosines[1, 2]
+
+
+def test_bank_falls_into_money_and_rivers(model):
+    assert [one.sense for one in model.senses("bank", BANKS).occurrences] == [0, 0, 1, 1]
 
 
 def test_bank_has_another_vector_in_each_context(model):

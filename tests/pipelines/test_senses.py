@@ -43,6 +43,14 @@ def test_occurrences_are_grouped_by_their_vectors():
     assert set(found.to_dict()) == {"occurrences", "cosines"}
 
 
+def test_where_all_vectors_are_near_senses_must_be_nearer():
+    texts = ["a b", "a c", "a d", "a e"]
+    # every token within half a radian of the others: any two are nearer than 0.75
+    near = [table(("a", angle), ("x", other)) for angle, other in ((0.0, 0.5), (0.02, 0.48), (0.5, 0.0), (0.48, 0.1))]
+    assert senses("a", texts, near).groups == [[0, 1], [2, 3]]
+    assert senses("a", texts, near, threshold=0.75).groups == [[0, 1, 2, 3]]
+
+
 def test_words_are_found_whole_in_any_form_and_case():
     text = "Bank, bank-account, embankment; BANKS and banknote _bank_"
     assert [text[slice(*span)] for span in find_word(["bank"], text)] == ["Bank", "bank"]

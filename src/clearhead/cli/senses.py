@@ -13,7 +13,8 @@ def senses(
     model: ModelOption = None,
     layers: Annotated[str, typer.Option(help="Layers to take, whose mean it is: -4,-3,-2,-1.")] = "-1",
     threshold: Annotated[
-        float | None, typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.75.")
+        float | None,
+        typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.75, or by the model."),
     ] = None,
     count: Annotated[int | None, typer.Option(help="How many senses to make, whatever the threshold.")] = None,
     json: JsonOption = False,
@@ -24,11 +25,9 @@ def senses(
     """
     from clearhead.cli.embed import numbers_of
     from clearhead.pipelines.model import load
-    from clearhead.pipelines.senses import THRESHOLD
 
     texts = given_texts(None, file)
-    level = THRESHOLD if threshold is None else threshold
-    found = load(model).senses(word, texts, layers=numbers_of(layers), threshold=level, count=count)
+    found = load(model).senses(word, texts, layers=numbers_of(layers), threshold=threshold, count=count)
     if json:
         print_json({"word": word, **found.to_dict()})
         return

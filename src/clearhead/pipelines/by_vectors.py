@@ -15,7 +15,7 @@ from clearhead.pipelines.precision import Precision, Ranges, quantise
 from clearhead.pipelines.retell import retell
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.passages import Document
-from clearhead.pipelines.senses import THRESHOLD, Senses, senses
+from clearhead.pipelines.senses import Senses, senses
 from clearhead.pipelines.summarise import summarise
 from clearhead.pipelines.tokens import token_vectors
 from clearhead.pipelines.writes import Writes
@@ -148,7 +148,7 @@ class ByVectors(Writes):
         texts: Iterable[str],
         *,
         layers: Sequence[int] = (-1,),
-        threshold: float = THRESHOLD,
+        threshold: float | None = None,
         count: int | None = None,
     ) -> Senses:
         """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`."""

@@ -14,9 +14,11 @@ from clearhead.errors import BadInput, NotFound, require
 from clearhead.pipelines.linkage import average_linkage
 from clearhead.pipelines.tokens import TokenVectors
 
-# tells the senses of "bank", "apple" and "train" apart in the last layer of all-MiniLM-L6-v2; other models and layers
-# lie at other levels
-THRESHOLD = 0.75
+# Tell the senses of "bank", "apple" and "train" apart in the last layers of all-MiniLM-L6-v2 and of the built-in model.
+# In some models all vectors lie close together: there, occurrences of one sense are nearer than this share of the way
+# from any other token to the same vector.
+_NEAR = 0.75
+_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +68,36 @@ def senses(
     texts: Sequence[str],
     tokens: Iterable[TokenVectors],
     *,
-    threshold: float = THRESHOLD,
+    threshold: float | None = None,
     count: int | None = None,
 ) -> Senses:
     """Group the occurrences of a word, given the token vectors of the texts; several strings are forms of one word.
 
     An occurrence's vector is the mean of its pieces' vectors. Groups are joined by average linkage while the mean
-    cosine between two is at least `threshold`, or until there are `count`.
+    cosine between two is at least `threshold`, or until there are `count`. The default threshold is 0.75, or more in
+    a model whose vectors all lie close together.
     """
     forms = [word] if isinstance(word, str) else list(word)
     require(bool(forms) and all(form.strip() for form in forms), "the word is empty; give one to look for", BadInput)
     found: list[tuple[int, int, int]] = []
     vectors = []
+    others: Any = 0.0  # (D,) the sum of all other tokens' directions
+    rest = 0
     for index, (text, table) in enumerate(zip(texts, tokens, strict=True)):
+        other = np.ones(len(table.vectors), dtype=bool)
         for start, end in find_word(forms, text):
             pieces = table.vectors[table.over(start, end)]
+            other[table.over(start, end)] = False
             if len(pieces):  # characters that the tokenizer drops have none
                 found.append((index, start, end))
                 vectors.append(pieces.mean(0))
+        others, rest = others + _unit(table.vectors[other]).sum(0), rest + int(other.sum())
     require(bool(found), f"{' or '.join(map(repr, forms))} is in none of the {len(texts)} texts", NotFound)
-    stacked = np.stack(vectors)
-    unit = stacked / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), 1e-12)
+    unit = _unit(np.stack(vectors))
     cosines = (unit @ unit.T).clip(-1, 1)
+    if threshold is None:
+        anyone = float((unit @ others).mean()) / max(rest, 1)
+        threshold = max(_NEAR, anyone + _SHARE * (1 - anyone))
     groups = average_linkage(cosines, threshold=threshold, count=count)
     sense_of = {place: sense for sense, group in enumerate(groups) for place in group}
     occurrences = tuple(
@@ -95,3 +105,9 @@ def senses(
         for place, (index, start, end) in enumerate(found)
     )
     return Senses(occurrences, cosines)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors (M, D) of length 1."""
+    scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled
