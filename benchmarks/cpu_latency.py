@@ -34,19 +34,24 @@ Engine = Callable[[str], np.ndarray]
 TURN = 20
 
 
-def onnx(folder: Path, scratch: Path, threads: int) -> Engine:
+def export_onnx(folder: Path, file: Path) -> None:
+    """Write the encoder of a BERT as an ONNX file, for any number of texts of any length."""
     model = transformers.BertModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
     ids = torch.ones(2, 9, dtype=torch.long)
     free = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     torch.onnx.export(
         model,
         (ids, torch.ones_like(ids), torch.zeros_like(ids)),
-        scratch / "model.onnx",
+        file,
         input_names=["input_ids", "attention_mask", "token_type_ids"],
         dynamic_shapes=dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), free),
         dynamo=True,
         verbose=False,
     )
+
+
+def onnx(folder: Path, scratch: Path, threads: int) -> Engine:
+    export_onnx(folder, scratch / "model.onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
