@@ -87,7 +87,7 @@ def check_change(before: "Model", after: "Model", sample: Sequence[Any], loss: f
     require(
         measured <= loss,
         f"int8 changes the {compared} of {len(sample)} samples by {measured:.4f}, more than loss={loss} allows; "
-        "keep the model in fp32 or allow more",
+        "keep the model in fp32; in Python, a larger loss= allows more",
         BadInput,
     )
     log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), measured)
