@@ -8,8 +8,13 @@ from torch.testing import assert_close
 
 from clearhead.errors import ClearheadError
 from clearhead.training.checkpoint import checkpoints, network_tensors
+from clearhead.training.optimisers import make_optimisers, optimiser_tensors
+from clearhead.training.sent import Sent
+from clearhead.training.settings import Every
 from clearhead.training.spikes import SETTLED, Noise, is_bad
-from training.toy import ToySource, ToyTask, final_tensors, rows, run
+from training.toy import ToySource, ToyTask, final_tensors, network, rows, run, settings
+
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 class Poisoned(ToySource):
@@ -35,31 +40,69 @@ def test_what_a_bad_step_is():
     draw = torch.Generator().manual_seed(0)
     values = torch.randn(500, generator=draw).exp().tolist()
     norms, losses = settled(values), settled([2.0, 2.2] * 100)
-    assert not any(is_bad(norms, losses, value, 2.2) for value in values)
-    assert is_bad(norms, losses, math.nan, 2.0)
-    assert is_bad(norms, losses, 1.0, math.inf)
-    assert is_bad(norms, losses, 1e4, 6.0)
-    assert not is_bad(norms, losses, 1e4, 1.0)  # leaving a plateau
-    assert not is_bad(norms, losses, 1.0, 6.0)  # a hard batch, and clipping is enough
-    assert not is_bad(Noise(), Noise(), 1e4, 6.0)  # too early to tell
+
+    def bad(norm: float, loss: float) -> bool:
+        return bool(is_bad(norms, losses, torch.tensor(norm), torch.tensor(loss)))
+
+    assert not any(bad(value, 2.2) for value in values)
+    assert bad(math.nan, 2.0)
+    assert bad(1.0, math.inf)
+    assert bad(1e4, 6.0)
+    assert not bad(1e4, 1.0)  # leaving a plateau
+    assert not bad(1.0, 6.0)  # a hard batch, and clipping is enough
+    assert not is_bad(Noise(), Noise(), torch.tensor(1e4), torch.tensor(6.0))  # too early to tell
 
 
 def test_a_lasting_new_level_is_accepted():
     noise, refused = settled([1.0] * SETTLED), 0
-    while noise.is_far(100.0, 6.0, 10.0):
+    while noise.limit(6.0, 10.0) < 100.0:
         noise.add(100.0)
         refused += 1
     assert 1 <= refused <= 10
 
 
-def test_a_step_that_is_not_finite_is_skipped(tmp_path):
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
+def test_a_step_that_is_not_finite_is_skipped(tmp_path, optimiser, device):
     task = ToyTask()
-    result = run(tmp_path, task, Poisoned(task, 4, 4, math.nan), steps=6)
+    result = run(tmp_path, task, Poisoned(task, 4, 4, math.nan), steps=6, optimiser=optimiser, device=device)
     assert result.exit == "finished"
     assert all(tensor.isfinite().all() for tensor in network_tensors(task.network).values())
     skipped = final_tensors(tmp_path)["optimiser.encoder.embeddings.token.weight/step"]
     assert skipped == 5  # of 6: batches 3, 4 and 5 are one step
     assert all(math.isfinite(row["loss"]) for row in rows(tmp_path))
+
+
+def test_a_step_is_asked_about_when_the_next_is_under_way(tmp_path, monkeypatch):
+    seen, read = [], Sent.read
+    monkeypatch.setattr(Sent, "read", lambda sent: seen.append("read") or read(sent))
+    task = ToyTask(before=lambda _passes, _batch: seen.append("pass"))
+    run(tmp_path, task, steps=6, accumulate=1, every=Every(log=4, save=100, evaluate=100))
+    # at once only the first, the one that is logged, and the last
+    expected = ["pass", "read", "pass", "pass", "read", "pass", "read", "read", "pass", "pass", "read", "read"]
+    assert seen == expected
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_optimisers_leave_a_step_out_without_the_host(optimiser):
+    nets = [network(), network()]
+    made = [make_optimisers(net, settings(optimiser=optimiser, weight_decay=0.1)) for net in nets]
+    for number in range(4):
+        for net, optimisers in zip(nets, made, strict=True):
+            poisoned = number == 2
+            if poisoned and net is nets[1]:
+                continue
+            for weight in net.parameters():
+                weight.grad = torch.full_like(weight, math.nan) if poisoned else weight.detach().sin()
+            for each in optimisers:
+                if net is nets[0]:
+                    each.found_inf = torch.tensor(float(poisoned))
+                each.step()
+    ours, theirs = (optimiser_tensors(found, net) for found, net in zip(made, nets, strict=True))
+    for one, other in ((network_tensors(nets[0]), network_tensors(nets[1])), (ours, theirs)):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert_close(one[name], other[name], atol=0, rtol=0)
 
 
 def test_bad_steps_in_a_row_go_back_and_past_the_batches(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -39,6 +39,13 @@ class Ranks:
         added = torch.tensor(values, dtype=torch.float64)
         distributed.all_reduce(added)
         return added.tolist()
+
+    def agree(self, loss: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
+        """Average the loss of a step over the ranks, of which each has its share times their number."""
+        if self.world == 1:
+            return loss, norm
+        (added,) = self.sum([loss.item()])
+        return torch.tensor(added / self.world), norm.cpu()
 
     def any(self, wish: bool) -> bool:
         """Tell whether any rank wishes it."""

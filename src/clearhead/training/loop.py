@@ -17,12 +17,13 @@ from clearhead.training.distributed import Ranks, joined, local_device
 from clearhead.training.graphs import graphed
 from clearhead.training.interrupt import interruptible
 from clearhead.training.keeper import Keeper, OnSave
-from clearhead.training.optimisers import make_optimisers, set_learning_rate
+from clearhead.training.optimisers import make_optimisers, set_learning_rate, update
 from clearhead.training.passes import Passes, Share, checkpointed, precision
 from clearhead.training.prefetch import Prefetch
 from clearhead.training.report import Report
 from clearhead.training.schedules import SCHEDULES
-from clearhead.training.settings import Settings
+from clearhead.training.sent import Figures, Sent
+from clearhead.training.settings import Every, Settings
 from clearhead.training.sharding import Sharding
 from clearhead.training.spikes import is_bad
 from clearhead.training.state import State
@@ -91,6 +92,8 @@ def train(
         writer.begin(settings, state.step, quiet=not ranks.first)
         at_the_end.callback(writer.end)
         stop = False
+        sent: Sent | None = None  # what is not yet known of the last step
+        figures: Figures | None = None  # what is known of the one before
 
         while not (stop or budget.done(state) or _out_of_patience(state, settings)):
             watch.begin_step()
@@ -100,32 +103,34 @@ def train(
             shares = _load(batches, ranks, state.index, count)
             tokens, *totals = _totals(task, shares, ranks)
             outcome, state.pieces = passes.gradients(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
-            loss = sum(weight * _mean(outcome.sums[part]) for part, weight in task.weights.items())
 
-            if is_bad(state.norms, state.losses, outcome.norm, loss):
-                state.bad += 1
-            else:
-                state.bad = 0
-                set_learning_rate(optimisers, rate)
-                for optimiser in optimisers:
-                    optimiser.step()
-                for name, pair in outcome.sums.items():
-                    _add(state, name, *pair)
-            state.norms.add(outcome.norm)
-            state.losses.add(loss)
+            # only now, when the device has this step to work on, is it asked how the last one went
+            if sent is not None:
+                figures, sent = _settle(state, sent), None
+            if state.bad == BAD_STEPS:
+                passes.forget()
+                state = _go_back(state, keeper, writer)
+                continue
+            bad = is_bad(state.norms, state.losses, outcome.norm, outcome.loss)
+            set_learning_rate(optimisers, rate)
+            update(optimisers, bad)
+            sent = Sent(outcome, bad, ranks)
             passes.forget()
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
+            stop = ranks.any(wish.stop)
+            if figures is None or stop or budget.done(state) or _is_due(settings.every, state.step):
+                figures, sent = _settle(state, sent), None
             taken = watch.end_step(state)
             _add(state, "tokens_per_second", tokens, taken)
-            writer.tick(state.step, loss, _mean((tokens, taken)), progress, state.elapsed)
-            stop = ranks.any(wish.stop)
+            writer.tick(state.step, figures.loss, _mean((tokens, taken)), progress, state.elapsed)
+            last = budget.done(state)
+            if last and sent is not None:  # by the clock, the last step is known to be it when it is over
+                figures, sent = _settle(state, sent), None
             if state.bad == BAD_STEPS:
-                state = keeper.roll_back(state)
-                writer.rewind(state.step)
+                state = _go_back(state, keeper, writer)
                 continue
 
-            last = budget.done(state)
             values: dict[str, float] = {}
             if evaluate is not None and (last or state.step % settings.every.evaluate == 0):
                 with sharding.whole():
@@ -134,7 +139,7 @@ def train(
                     keeper.save_best(state)
                 last = last or _out_of_patience(state, settings)
             if values or last or state.step % settings.every.log == 0:
-                writer.log(_row(state, task, rate, outcome.norm, source.epoch_of(state.index)) | values)
+                writer.log(_row(state, task, rate, figures.norm, source.epoch_of(state.index)) | values)
                 state.sums = {}
             # weights that give bad steps are nothing to go back to
             if stop or last or (state.step % settings.every.save == 0 and not state.bad):
@@ -156,6 +161,28 @@ def train(
             best=state.best,
             best_step=state.best_step,
         )
+
+
+def _settle(state: State, sent: Sent) -> Figures:
+    """Wait for the numbers of a step, and take into the state how it went."""
+    figures = sent.read()
+    state.bad = state.bad + 1 if figures.bad else 0
+    state.norms.add(figures.norm)
+    state.losses.add(figures.loss)
+    if not figures.bad:
+        for name, pair in figures.sums.items():
+            _add(state, name, *pair)
+    return figures
+
+
+def _is_due(every: Every, step: int) -> bool:
+    return any(step % number == 0 for number in (every.log, every.save, every.evaluate))
+
+
+def _go_back(state: State, keeper: Keeper, writer: Report) -> State:
+    older = keeper.roll_back(state)
+    writer.rewind(older.step)
+    return older
 
 
 def _load(batches: Prefetch, ranks: Ranks, index: int, count: int) -> list[Share]:

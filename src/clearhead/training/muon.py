@@ -30,18 +30,23 @@ class BatchedMuon(Muon):
                 self._update(weights, group)
 
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
         moments = [self.state[weight]["momentum_buffer"] for weight in weights]
-        torch._foreach_lerp_(moments, gradients, 1 - group["momentum"])
-        ahead = torch._foreach_lerp(gradients, moments, group["momentum"])  # Nesterov's look ahead
-        turned = orthogonal(torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"])
+        gradient = torch.stack([weight.grad for weight in weights if weight.grad is not None])
+        old, moment = torch.stack(weights), torch.stack(moments)
+        following = moment.lerp(gradient, 1 - group["momentum"])
+        ahead = gradient.lerp(following, group["momentum"])  # Nesterov's look ahead
+        turned = orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
         # updates of the size AdamW's have (Liu et al. 2025)
         rate = group["lr"] * 0.2 * math.sqrt(max(weights[0].shape))
-        torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(weights, list(turned.to(weights[0].dtype).unbind()), alpha=-rate)
+        new = (old * (1 - group["lr"] * group["weight_decay"])).add_(turned, alpha=-rate)
+        bad = getattr(self, "found_inf", None)  # as torch's other optimisers are told of a step to leave out
+        if bad is not None:
+            new, following = torch.where(bad > 0, old, new), torch.where(bad > 0, moment, following)
+        torch._foreach_copy_(weights, new.unbind())
+        torch._foreach_copy_(moments, following.unbind())
 
 
 def orthogonal(x: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

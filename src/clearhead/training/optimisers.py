@@ -2,8 +2,7 @@
 
 import re
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from clearhead.errors import BadInput, require
@@ -56,6 +55,16 @@ def set_learning_rate(optimisers: list[Optimizer], rate: float) -> None:
             group["lr"] = rate * group["scale"]
 
 
+def update(optimisers: list[Optimizer], bad: Tensor) -> None:
+    """Take a step unless it is bad. On a GPU the optimisers see to that, and the host never asks: it would wait."""
+    if bad.is_cpu and bad:
+        return
+    for optimiser in optimisers:
+        if not bad.is_cpu:
+            optimiser.found_inf = bad.float()  # type: ignore[attr-defined]
+        optimiser.step()
+
+
 def block_of(name: str) -> int | None:
     """Give the number of the block a parameter is in; None outside the blocks."""
     found = _BLOCK.search(name)
@@ -70,9 +79,9 @@ def _depth(name: str, top: int) -> int:
     return -1 if "embeddings" in name.split(".") else top
 
 
-def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, torch.Tensor]:
+def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, Tensor]:
     """Give what the optimisers remember of each parameter, as "parameter/what"; of shards, all ranks must ask."""
-    names: dict[torch.Tensor, str] = {weight: name for name, weight in network.named_parameters()}
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     return {
         f"{names[weight]}/{what}": as_whole(value)
         for optimiser in optimisers
@@ -81,10 +90,10 @@ def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[s
     }
 
 
-def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimiser_tensors` gave; torch decides on which device each number lies."""
     names = {weight: name for name, weight in network.named_parameters()}
-    memories: dict[str, dict[str, torch.Tensor]] = {}
+    memories: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         name, what = key.rsplit("/", 1)
         memories.setdefault(name, {})[what] = value

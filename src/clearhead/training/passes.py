@@ -29,10 +29,11 @@ Share = tuple[int, Batch, bool]  # number of the batch, the batch, whether it co
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step's passes gave, over all ranks; the gradients are in the parameters, clipped."""
+    """What a step's passes gave, still on the device; the gradients are in the parameters, clipped."""
 
-    sums: dict[str, tuple[float, float]]
-    norm: float  # before clipping
+    sums: list[Sums]  # of each pass of this rank
+    loss: Tensor  # (), of all ranks
+    norm: Tensor  # (), before clipping
 
 
 class Passes:
@@ -101,6 +102,7 @@ class Passes:
             for place, piece in enumerate(split(batch, pieces))
         ]
         gathered: list[Sums] = []
+        losses: list[Tensor] = []
         for number, (index, place, piece, counts) in enumerate(parts):
             # a batch has the same dropout whichever rank, session or micro-batch of a step it falls to
             self._seed(int(rng(self._settings.seed, index, place).integers(2**63)))
@@ -111,24 +113,15 @@ class Passes:
                 loss, sums = self._module(ready, scales if counts else torch.zeros_like(scales))
                 loss.backward()
             gathered.append(sums if counts else dict.fromkeys(sums, (0, 0)))
+            losses.append(loss.detach())
         norm = as_whole(nn.utils.clip_grad_norm_(self._trained, self._settings.clip))
-        return self._read(gathered, norm)
+        return Outcome(gathered, *self._ranks.agree(torch.stack(losses).sum(), norm))
 
     def _seed(self, seed: int) -> None:
         """Seed what this run draws from; `torch.manual_seed` does so for every device there is, and slowly."""
         torch.default_generator.manual_seed(seed)
         if self._cuda:
             torch.cuda.default_generators[self._device.index or 0].manual_seed(seed)
-
-    def _read(self, gathered: list[Sums], norm: Tensor) -> Outcome:
-        """Add up what the passes gave. One transfer brings all numbers of a step, because each waits for the device."""
-        numbers = [number for sums in gathered for pair in sums.values() for number in pair]
-        *read, size = torch.stack([*(n for n in numbers if isinstance(n, Tensor)), norm]).tolist()
-        arrived = iter(read)
-        known = [next(arrived) if isinstance(number, Tensor) else number for number in numbers]
-        names = list(gathered[0])
-        added = self._ranks.sum([sum(known[place :: 2 * len(names)]) for place in range(2 * len(names))])
-        return Outcome(dict(zip(names, zip(added[::2], added[1::2], strict=True), strict=True)), size)
 
 
 def precision(settings: Settings, device: torch.device) -> Precision:

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from torch import Tensor
+
 MEMORY = 0.98  # how much of the running mean and variance stays at each step
 SETTLED = 50  # steps before anything finite can be far away
 DEVIATIONS = 6.0  # how far the gradient's norm must be from its mean, and
@@ -18,9 +20,9 @@ class Noise:
     mean: float = 0.0
     variance: float = 0.0
 
-    def is_far(self, value: float, deviations: float, ratio: float) -> bool:
-        """Tell whether a value lies far above what came before."""
-        return self.seen >= SETTLED and value > 0 and math.log(value) > self._ceiling(deviations, ratio)
+    def limit(self, deviations: float, ratio: float) -> float:
+        """Give the value from which on one lies far above what came before."""
+        return math.exp(self._ceiling(deviations, ratio)) if self.seen >= SETTLED else math.inf
 
     def add(self, value: float) -> None:
         """Learn from a value; of one far away only so much that a lasting new level is accepted in time."""
@@ -38,11 +40,11 @@ class Noise:
         return self.mean + max(math.log(ratio), deviations * math.sqrt(self.variance))
 
 
-def is_bad(norms: Noise, losses: Noise, norm: float, loss: float) -> bool:
+def is_bad(norms: Noise, losses: Noise, norm: Tensor, loss: Tensor) -> Tensor:
     """Judge a step: not finite, or a gradient far too large together with a loss that went up.
 
-    Both, because gradients also grow when a model leaves a plateau, and then the loss goes down.
+    Both, because gradients also grow when a model leaves a plateau, and then the loss goes down. The judgement stays
+    where the numbers are: on a GPU, the host would have to wait for it.
     """
-    if not (math.isfinite(norm) and math.isfinite(loss)):
-        return True
-    return norms.is_far(norm, DEVIATIONS, RATIO) and losses.is_far(loss, HIGH, 1.0)
+    far = (norm > norms.limit(DEVIATIONS, RATIO)) & (loss > losses.limit(HIGH, 1.0))
+    return far | ~(norm.isfinite() & loss.isfinite())
