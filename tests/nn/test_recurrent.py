@@ -98,3 +98,16 @@ def test_reversed_twice_is_unchanged(lengths):
     assert torch.equal(back[back], torch.arange(sum(lengths)))
     for own in layout.split(back):
         assert own.tolist() == sorted(own.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_autocast_leaves_it_in_full_precision(name):
+    part, layout = layer(name), Packed.of([3, 2])
+    x = torch.randn(5, 5, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected, _ = part(x, layout)
+        with torch.autocast("cpu", torch.bfloat16):
+            read, states = part(x, layout)
+            from_half, _ = part(x.bfloat16(), layout)
+    assert_close(read, expected, atol=0, rtol=0)
+    assert {state.dtype for state in states} == {from_half.dtype} == {torch.float32}

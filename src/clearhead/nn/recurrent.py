@@ -76,10 +76,14 @@ class Recurrent(nn.Module):
         return read.squeeze(0), states
 
     def _run(self, x: PackedSequence | Tensor, states: States) -> tuple[Any, States]:
-        if isinstance(self.core, nn.LSTM):
-            return self.core(x, states)
-        read, state = self.core(x, *states)
-        return read, (state,)
+        # under autocast cuDNN takes float16 whatever was asked for, in which small gradients vanish
+        weight = self.core.get_parameter("weight_hh_l0")
+        x, states = x.to(weight.dtype), tuple(state.to(weight.dtype) for state in states)
+        with torch.autocast(weight.device.type, enabled=False):
+            if isinstance(self.core, nn.LSTM):
+                return self.core(x, states)
+            read, state = self.core(x, *states)
+            return read, (state,)
 
     def _zeros(self, x: Tensor, batch: int) -> States:
         count = 2 if isinstance(self.core, nn.LSTM) else 1
