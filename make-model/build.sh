@@ -18,10 +18,12 @@ measured() { # name, command…: its figures go to figures.jsonl, with the comma
 [ -f "$work/words/tokenizer.json" ] ||
   run clearhead tokenizer train "$corpus"/part-{0,3}.jsonl.xz --vocabulary 16384 --out "$work/words"
 
-# 2. pre-training, first on short texts and then on long ones
+# 2. pre-training, twice on short texts and then on long ones
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --tokenizer "$work/words" --family modernbert --preset small \
   --recipe make-model/recipes/short.toml --out "$work/short"
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/short" \
+  --recipe make-model/recipes/more.toml --out "$work/more"
+run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more" \
   --recipe make-model/recipes/long.toml --out "$work/long"
 run python make-model/pack.py "$work/long" "$builtin"
 
@@ -36,18 +38,24 @@ skill() { # name, task, uses, train, dev, settings…; eight ranks learn better 
 }
 skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=2
 skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=3 --set lora=2
-skill entities tag tag "$data/conll2003/eng.train" "$data/conll2003/eng.testa" --set train.epochs=8
+skill entities tag tag "$data/conll2003/eng.train" "$data/conll2003/eng.testa" \
+  --set train.epochs=10 --set documents=true --set items=8 --set length=256
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
   --set train.epochs=2 --set length=384 --set items=48
-skill similarity similar embed "$work/skills/similarity/train.jsonl" "$work/skills/similarity/dev.jsonl" --set train.epochs=5
-score() { # name, task, data, skill
-  measured "$1 (skill)" clearhead evaluate "$2" --model "$builtin" --skill "$4" --data "$3"
+run clearhead finetune regress --model "$builtin" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
+  --set train.learning_rate=2e-4 --set train.epochs=6
+run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
+skill similarity similar embed "$work/skills/similarity/judged.jsonl" "$work/skills/similarity/dev.jsonl" \
+  --set train.epochs=3 --set items=64 --set objective.ranking=true
+score() { # name, task, data, skill, options…
+  measured "$1 (skill)" clearhead evaluate "$2" --model "$builtin" --skill "$4" --data "$3" "${@:5}"
 }
 score "sentiment, SST-2 dev" classify "$work/skills/sentiment/dev.jsonl" sentiment
 score "spam" classify "$work/skills/spam/dev.jsonl" spam
 score "entities, CoNLL-2003 dev" tag "$data/conll2003/eng.testa" entities
 score "entities, CoNLL-2003 test" tag "$data/conll2003/eng.testb" entities
+score "entities, CoNLL-2003 test, whole documents" tag "$data/conll2003/eng.testb" entities --documents
 score "inference" classify "$work/skills/inference/dev.jsonl" inference
 score "questions, SQuAD 1.1 dev" answer "$data/squad/dev-v1.1.json" questions
 score "questions, part of SQuAD 2.0 dev" answer "$data/squad2/dev-part.json" questions
@@ -65,7 +73,8 @@ for name in SST-2 CoLA MRPC RTE; do
   figure $name classify "$data/glue/$name/train.tsv" "$data/glue/$name/dev.tsv" --set train.epochs="$epochs"
 done
 figure STS-B regress "$data/glue/STS-B/train.tsv" "$data/glue/STS-B/dev.tsv" --set train.epochs=6
-figure CoNLL-2003 tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" --set train.epochs=5
+figure CoNLL-2003 tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" \
+  --set train.epochs=8 --set documents=true --set items=8 --set length=256
 figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json" \
   --set train.epochs=2 --set length=384 --set items=48
 

@@ -17,7 +17,8 @@ from clearhead.training.report import read_rows
 from figures import read_figures
 
 HERE = Path(__file__).parent
-RUNS = ("short", "long")  # of pre-training, in order
+RUNS = ("short", "more", "long")  # of pre-training, in order
+ASIDE = "aside"  # the folder of runs that were paid for, and that the model does not come from
 POINTS = 12  # of the table of the curve
 KEPT = (".safetensors", ".json")
 # what is meant by the mean of five tasks
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def joined(work: Path) -> list[Row]:
-    """The rows of both runs as if they were one, with steps, tokens and seconds going on."""
+    """The rows of all runs as if they were one, with steps, tokens and seconds going on."""
     found: list[Row] = []
     for name in RUNS:
         before = found[-1] if found else {}
@@ -114,9 +115,18 @@ def _making(work: Path, folder: Path, rows: list[Row]) -> str:
     )
     return (
         f"## How it was made\n\n{last['step']:,} steps and {last['tokens'] / 1e6:,.0f} million tokens in "
-        f"{last['elapsed'] / 60:.1f} minutes of one GPU for pre-training{skills}. `make model` makes it again.\n\n"
+        f"{last['elapsed'] / 60:.1f} minutes of one GPU for pre-training{skills}.{_aside(work)} `make model` makes it "
+        f"again.\n\n"
         f"![Loss of the masked tokens by step](curve.svg)\n\n{_table(table)}\n\n{recipes}"
     )
+
+
+def _aside(work: Path) -> str:
+    """What runs have cost that the model does not come from."""
+    ends = [rows[-1] for path in sorted((work / ASIDE).glob("*/run")) if (rows := read_rows(path))]
+    if not ends:
+        return ""
+    return f" Another {sum(row['elapsed'] for row in ends) / 60:.1f} minutes went into runs that it does not come from."
 
 
 def _minutes(card: Path) -> float:

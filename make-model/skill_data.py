@@ -5,6 +5,7 @@ usage: python make-model/skill_data.py DATA OUT
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -57,7 +58,7 @@ def inference(data: Path) -> Iterator[Row]:
 
 
 def similarity(data: Path) -> Iterator[Row]:
-    """Scores from 0 to 1: STS-B and SICK as people gave them; duplicates and entailments as fixed ones."""
+    """Scores from 0 to 1 as people gave them to STS-B and SICK; pairs of Quora and SNLI, for `judge.py`, without."""
     for name in ("train", "dev"):
         for row in table(data / f"glue/STS-B/{name}.tsv"):
             score = float(row["score"]) / 5
@@ -65,19 +66,46 @@ def similarity(data: Path) -> Iterator[Row]:
     for row in table(data / "sick/SICK_train.txt"):
         score = (float(row["relatedness_score"]) - 1) / 4
         yield {"first": row["sentence_A"], "second": row["sentence_B"], "score": score}
-    for first, second, label in lines(data / "quora/train-part.txt"):
-        yield {"first": first, "second": second, "score": 0.9 if label == "1" else 0.3}
-    scores = {"0": 0.8, "1": 0.5, "2": 0.2}
-    for first, second, label in lines(data / "snli/train-part.txt"):
-        yield {"first": first, "second": second, "score": scores[label]}
+    for name in ("quora", "snli"):
+        for first, second, _ in lines(data / f"{name}/train-part.txt"):
+            yield {"first": first, "second": second}
 
 
 def questions(data: Path) -> dict[str, list[Row]]:
-    """SQuAD 1.1 and the part of 2.0, whose unanswerable questions teach when to say nothing."""
-    train = [
-        article for name in ("squad/train-v1.1.json", "squad2/train-part.json") for article in articles(data / name)
-    ]
-    return {"train": train, "dev": articles(data / "squad/dev-v1.1.json")}
+    """SQuAD 1.1 and the part of 2.0; questions without an answer, there and misplaced, teach when to say nothing.
+
+    Most articles of that part are of the development set of 1.1: they are left out.
+    """
+    plain, dev = articles(data / "squad/train-v1.1.json"), articles(data / "squad/dev-v1.1.json")
+    measured = {article["title"] for article in dev}
+    hard = [found for found in articles(data / "squad2/train-part.json") if found["title"] not in measured]
+    return {"train": [*plain, *hard, *misplaced(plain)], "dev": dev}
+
+
+def misplaced(found: list[Row], share: float = 0.2) -> Iterator[Row]:
+    """Some questions again, with the most similar paragraph of their article that has none of their answers."""
+    for article in found:
+        contexts = [paragraph["context"] for paragraph in article["paragraphs"]]
+        known = [words(context) for context in contexts]
+        for asked in (asked for paragraph in article["paragraphs"] for asked in paragraph["qas"]):
+            if not held_out(asked["id"], share):
+                continue
+            answers = [answer["text"].casefold() for answer in asked["answers"]]
+            shared = [len(words(asked["question"]) & each) for each in known]
+            silent = [
+                place
+                for place, context in enumerate(contexts)
+                if not any(answer in context.casefold() for answer in answers)
+            ]
+            if silent:
+                lost = {**asked, "id": f"{asked['id']}-misplaced", "answers": [], "is_impossible": True}
+                other = contexts[max(silent, key=lambda place: shared[place])]
+                yield {"title": article["title"], "paragraphs": [{"context": other, "qas": [lost]}]}
+
+
+def words(text: str) -> set[str]:
+    """Words that say something: of four letters and more."""
+    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}
 
 
 def articles(path: Path) -> list[Row]:

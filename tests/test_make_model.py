@@ -5,6 +5,7 @@ import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,14 +22,14 @@ def tool(monkeypatch):
     """Import one of the scripts."""
     monkeypatch.syspath_prepend(str(TOOLS))
     yield import_module
-    for name in ("biases", "card", "figures", "skill_data", "trim"):
+    for name in ("biases", "card", "figures", "judge", "skill_data", "trim"):
         sys.modules.pop(name, None)
 
 
 @pytest.fixture
 def work(tmp_path, tool):
-    """What two short runs and five measured tasks leave behind."""
-    for name, steps in {"short": 30, "long": 20}.items():
+    """What three short runs, one from which nothing was kept, and five measured tasks leave behind."""
+    for name, steps in {"short": 20, "more": 10, "long": 20, "aside/long": 4}.items():
         (tmp_path / name / "run").mkdir(parents=True)
         rows = [
             {"step": step, "tokens": 1_000_000 * step, "elapsed": 60.0 * step, "loss": 9.0, "masked_lm": 5 - step / 10}
@@ -50,6 +51,7 @@ def test_the_card_has_facts_curve_figures_and_leanings(work, stand_in, tmp_path,
     tool("card").main()
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "50 steps and 50 million tokens in 50.0 minutes of one GPU" in card
+    assert "Another 4.0 minutes went into runs that it does not come from." in card
     assert "| 50 | 50.0 | 50.0 | 3.000 |" in card
     assert "| SST-2, accuracy | 70.00 ± 0.25 | 3 | 1 |" in card
     assert "RTE, accuracy | 72.00 | 3 |  |" in card
@@ -90,6 +92,56 @@ def test_sentiment_has_names_for_its_labels(tmp_path, tool):
     read = {name: (tmp_path / "out" / f"{name}.jsonl").read_text() for name in ("train", "dev")}
     assert [json.loads(line) for line in read["train"].splitlines()] == [{"text": "no wit", "label": "negative"}]
     assert json.loads(read["dev"]) == {"text": "a fine film ", "label": "positive"}
+
+
+def test_a_misplaced_question_has_no_answer_in_its_paragraph(tool):
+    asked = [{"id": str(place), "question": "Who ruled?", "answers": [{"text": "Anna"}]} for place in range(50)]
+
+    def beside(context):
+        article = {"title": "Anna", "paragraphs": [{"context": "Anna ruled.", "qas": asked}, _silent(context)]}
+        return [row["paragraphs"][0] for row in tool("skill_data").misplaced([article])]
+
+    assert beside("The rule of ANNA was long.") == [], "the answer is there too, in other letters"
+    found = beside("Nobody knows.")
+    assert 0 < len(found) < len(asked)
+    assert {paragraph["context"] for paragraph in found} == {"Nobody knows."}
+    lost = found[0]["qas"][0]
+    assert lost["is_impossible"]
+    assert lost["answers"] == []
+    assert lost["id"].endswith("-misplaced")
+
+
+def test_no_question_of_a_development_article_is_learnt(tmp_path, tool):
+    parts = {"squad/train-v1.1": ["A"], "squad/dev-v1.1": ["B"], "squad2/train-part": ["B", "C"]}
+    for name, titles in parts.items():
+        path = tmp_path / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"data": [{"title": title, "paragraphs": [_silent("x")]} for title in titles]}))
+    made = tool("skill_data").questions(tmp_path)
+    assert [article["title"] for article in made["train"]] == ["A", "C"]
+    assert [article["title"] for article in made["dev"]] == ["B"]
+
+
+def _silent(context):
+    return {"context": context, "qas": []}
+
+
+def test_a_text_meets_those_that_share_its_rare_words(tool):
+    known = [
+        {"first": "A man plays the violin.", "second": "A woman eats a mango.", "score": 0.1},
+        {"first": "The violin is played.", "second": "A man eats the mango.", "score": 0.2},
+    ]
+    found = tool("judge").neighbours(known)
+    assert ("A man plays the violin.", "The violin is played.") in found
+    assert ("A man plays the violin.", "A woman eats a mango.") not in found, "people have judged this pair"
+    assert all(first < second for first, second in found)
+
+
+def test_a_judge_gives_pairs_a_score_from_0_to_1(tool):
+    judge = SimpleNamespace(classify=lambda pairs: [SimpleNamespace(score=score) for score in (5.2, 2.5, -0.1)])
+    rows = tool("judge").judge_pairs(judge, [("a", "b"), ("a", "c"), ("b", "c")])
+    assert [row["score"] for row in rows] == [1.0, 0.5, 0.0]
+    assert rows[1] == {"first": "a", "second": "c", "score": 0.5}
 
 
 def test_a_trimmed_skill_is_the_nearest_of_its_rank(stand_in, tmp_path, tool, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.objectives.contrastive import cosine_regression, in_batch_negatives
+from clearhead.objectives.contrastive import cosine_regression, in_batch_negatives, similarity_order
 
 torch.set_num_threads(1)
 
@@ -50,6 +50,25 @@ def test_cosine_regression_is_the_squared_error():
     loss = cosine_regression(x, wanted)
     assert loss.count == 4
     assert_close(loss.mean, ((cosines(x).diagonal() - wanted) ** 2).mean())
+
+
+def test_the_more_similar_of_two_pairs_has_the_greater_cosine():
+    x, wanted = vectors(), torch.tensor([1.0, 0.2, -0.5, 0.2])
+    own = cosines(x).diagonal()
+    twos = [(a, b) for a in range(4) for b in range(4) if wanted[a] > wanted[b]]
+    assert len(twos) == 5, "of the six twos, one has equal similarities"
+    expected = torch.log(1 + sum(torch.exp(7 * (own[b] - own[a])) for a, b in twos))
+    loss = similarity_order(x, wanted, scale=7)
+    assert loss.count == 4
+    assert_close(loss.mean, expected)
+    (got,), (slope,) = torch.autograd.grad(loss.mean, x), torch.autograd.grad(expected, x)
+    assert_close(got, slope, atol=1e-6, rtol=1e-5)
+
+
+def test_equal_similarities_have_no_order():
+    loss = similarity_order(x := vectors(), torch.ones(4))
+    assert loss.total.item() == 0
+    assert not torch.autograd.grad(loss.total, x)[0].any()
 
 
 def test_an_odd_number_of_sequences_is_refused():

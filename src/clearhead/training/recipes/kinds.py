@@ -16,7 +16,7 @@ from clearhead.data.instruct import encode_instructions, read_instructions
 from clearhead.data.labels import Labels
 from clearhead.data.readers import a_score, read_texts, some_classes
 from clearhead.data.tags import encode_tags
-from clearhead.errors import WrongTask, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Figures
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
@@ -41,6 +41,7 @@ from clearhead.training.tasks import (
     MultiLabel,
     NextToken,
     Regress,
+    SimilarityOrder,
     TagTokens,
 )
 
@@ -53,6 +54,7 @@ class Options:
 
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
+    ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
     lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
 
 
@@ -108,11 +110,12 @@ def _tag(model: Model, encoded: Encoded, options: Options) -> Task:
     return TagTokens(model.network, class_weights=weights, label_smoothing=options.label_smoothing)
 
 
-def _similar(model: Model, encoded: Encoded, _: Options) -> Task:
+def _similar(model: Model, encoded: Encoded, options: Options) -> Task:
     vector = model.checkpoint.sentence or SentenceVector("mean")
-    if "similarity" not in encoded.targets:
-        return Contrast(model.network, vector)
-    return CosineRegression(model.network, vector)
+    if "similarity" in encoded.targets:
+        return (SimilarityOrder if options.ranking else CosineRegression)(model.network, vector)
+    require(not options.ranking, "ranking=true needs pairs with scores; these have none", BadInput)
+    return Contrast(model.network, vector)
 
 
 def _instruct(model: Model, *_: Any) -> Task:

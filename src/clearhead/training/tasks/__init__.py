@@ -7,7 +7,7 @@ from clearhead.training.tasks.permuted import GuessInOrder
 from clearhead.training.tasks.replaced import ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.sequences import Choose, Classify, MultiLabel, Regress
 from clearhead.training.tasks.tokens import FindSpans, TagTokens
-from clearhead.training.tasks.vectors import Contrast, CosineRegression
+from clearhead.training.tasks.vectors import Contrast, CosineRegression, SimilarityOrder
 from clearhead.training.tasks.words import GuessWord
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "RelationDistillation",
     "ReplacedAndMasked",
     "ReplacedTokens",
+    "SimilarityOrder",
     "TagTokens",
     "Translation",
 ]

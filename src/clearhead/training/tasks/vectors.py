@@ -7,7 +7,7 @@ from torch import nn
 from clearhead.data.batch import Batch
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.network import Network
-from clearhead.objectives.contrastive import cosine_regression, in_batch_negatives
+from clearhead.objectives.contrastive import cosine_regression, in_batch_negatives, similarity_order
 from clearhead.objectives.loss import Loss
 from clearhead.training.tasks.run import encode
 
@@ -48,3 +48,12 @@ class CosineRegression:
         """Squared error of the cosine."""
         vectors = self.vector(encode(self.network, batch), batch.layout)
         return {"similarity": cosine_regression(vectors, batch.targets["similarity"])}
+
+
+class SimilarityOrder(CosineRegression):
+    """The cosines of a micro-batch's pairs are in the order of their similarities, whatever their values."""
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Every two pairs in the wrong order cost."""
+        vectors = self.vector(encode(self.network, batch), batch.layout)
+        return {"similarity": similarity_order(vectors, batch.targets["similarity"])}
