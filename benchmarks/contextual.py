@@ -7,12 +7,13 @@ has it. word2vec and ELMo are trained here, on the same text; encoders are read 
 
 usage: python benchmarks/contextual.py --wic DIR --conll DIR --out DIR [--corpus FILE …] [--model FOLDER …]
        [--minutes 10] [--sentences N] [--pairs N] [--seeds 3] [--device cuda] [--json FILE]
+       python benchmarks/contextual.py --table FILE …
        WiC: train.data.txt, train.gold.txt, dev.…; CoNLL: eng.train, eng.testa, eng.testb; trained models in --out stay
 """
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,26 +77,25 @@ def recurrent_words(elmo: ContextualWords) -> Read:
     return lambda examples: torch.cat([one.cpu() for one in elmo.layers([example.words for example in examples])])
 
 
-def readers(options: argparse.Namespace) -> dict[str, Read]:
-    """The models that are compared, trained where need be."""
-    found: dict[str, Read] = {}
-    if options.corpus:
-        corpus, device = Corpus(options.corpus), options.device
-        budget: dict[str, Any] = {"epochs": None, "minutes": options.minutes}
-        recipe = Vectors()
-        recipe = replace(recipe, train=replace(recipe.train, **budget))
-        vectors, _ = train_vectors(corpus, options.out / "word2vec", recipe, device=device)
-        found["word2vec"] = static_words(vectors)
-        letters = PretrainElmo()
-        letters = replace(letters, train=replace(letters.train, **budget))
-        elmo, _ = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
-        found["elmo"] = recurrent_words(ContextualWords(elmo.network.to(device), elmo.tokenizer))
+def readers(options: argparse.Namespace) -> Iterator[tuple[str, Read]]:
+    """The models that are compared, each trained when its turn comes, where need be."""
     for folder in options.model:
         model = clearhead.load(folder, device=options.device)
         name = "/".join(folder.parts[-2:])  # many a folder is called "model"
-        found[name] = lambda examples, model=model: word_states(model, examples)
-        found[f"{name}, embeddings"] = lambda examples, model=model: word_states(model, examples)[:, :1]
-    return found
+        yield name, lambda examples, model=model: word_states(model, examples)
+        yield f"{name}, embeddings", lambda examples, model=model: word_states(model, examples)[:, :1]
+    if not options.corpus:
+        return
+    corpus, device = Corpus(options.corpus), options.device
+    budget: dict[str, Any] = {"epochs": None, "minutes": options.minutes}
+    recipe = Vectors()
+    recipe = replace(recipe, train=replace(recipe.train, **budget))
+    vectors, _ = train_vectors(corpus, options.out / "word2vec", recipe, device=device)
+    yield "word2vec", static_words(vectors)
+    letters = PretrainElmo()
+    letters = replace(letters, train=replace(letters.train, **budget))
+    elmo, _ = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
+    yield "elmo", recurrent_words(ContextualWords(elmo.network.to(device).eval(), elmo.tokenizer))
 
 
 def wic_accuracy(read: Read, training: Pairs, dev: Pairs) -> tuple[float, int, float]:
@@ -115,11 +115,19 @@ def _cosines(read: Read, pairs: Pairs) -> Tensor:
     return torch.cosine_similarity(vectors[0::2], vectors[1::2], dim=-1)
 
 
+def line(row: dict[str, Any]) -> str:
+    scores = " | ".join(
+        f"{row[f'{part}_f1']:.1f}" + (f" ± {row[f'{part}_deviation']:.1f}" if row["seeds"] > 1 else "")
+        for part in ("dev", "test")
+    )
+    return f"| {row['vectors']} | {row['layers']} | {row['wic']:.1f} ({row['wic_layer']}) | {scores} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wic", type=Path, required=True)
-    parser.add_argument("--conll", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wic", type=Path)
+    parser.add_argument("--conll", type=Path)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--corpus", nargs="*", default=[])
     parser.add_argument("--model", type=Path, nargs="*", default=[])
     parser.add_argument("--minutes", type=float, default=10.0, help="of training, word2vec and ELMo each")
@@ -129,7 +137,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--json", type=Path, help="file that gets one line for each model")
+    parser.add_argument("--table", type=Path, nargs="+", help="print what such files hold, and do nothing else")
     options = parser.parse_args()
+    print("| vectors | layers | WiC dev (layer) | CoNLL dev F1 | CoNLL test F1 |\n|---|---|---|---|---|", flush=True)
+    if options.table:
+        rows = [json.loads(row) for file in options.table for row in file.read_text("utf-8").splitlines()]
+        print("\n".join(map(line, rows)))
+        return
     training, dev = (
         read_wic(options.wic, part, options.pairs if part == "train" else None) for part in ("train", "dev")
     )
@@ -137,8 +151,7 @@ def main() -> None:
     tagged = {part: read_conll(options.conll / name, iob2=True) for part, name in names.items()}
     if options.sentences:
         tagged["train"] = tagged["train"][: options.sentences]
-    print("| vectors | layers | WiC dev (layer) | CoNLL dev F1 | CoNLL test F1 |\n|---|---|---|---|---|")
-    for name, read in readers(options).items():
+    for name, read in readers(options):
         accuracy, layer, _ = wic_accuracy(read, training, dev)
         states = {part: read(sentences) for part, sentences in tagged.items()}
         layers = states["train"].shape[1]
@@ -154,14 +167,12 @@ def main() -> None:
                 return probe_tags(*pair, recipe, device=options.device)
 
             scores[part] = over_seeds(probe, range(options.seeds))["f1"]
-        shown = " | ".join(
-            f"{mean:.1f}" + (f" ± {of:.1f}" if options.seeds > 1 else "") for mean, of in scores.values()
-        )
-        print(f"| {name} | {layers} | {accuracy:.1f} ({layer}) | {shown} |", flush=True)
+        facts = {"vectors": name, "layers": layers, "wic": accuracy, "wic_layer": layer}
+        facts |= {f"{part}_f1": mean for part, (mean, _) in scores.items()}
+        facts |= {f"{part}_deviation": of for part, (_, of) in scores.items() if options.seeds > 1}
+        facts |= {"seeds": options.seeds, "torch": torch.__version__}
+        print(line(facts), flush=True)
         if options.json:
-            facts = {"vectors": name, "layers": layers, "wic": accuracy, "wic_layer": layer}
-            facts |= {f"{part}_f1": mean for part, (mean, _) in scores.items()}
-            facts |= {"seeds": options.seeds, "torch": torch.__version__}
             with options.json.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(facts) + "\n")
 

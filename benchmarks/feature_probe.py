@@ -5,6 +5,7 @@ piece. The lectures' values beside ours are those of BERT-base, cased, with all 
 
 usage: python benchmarks/feature_probe.py --train eng.train --dev eng.testa [--model DIR] [--sentences 1000]
        [--lstm 128] [--epochs 10] [--seeds 3] [--device cpu] [--threads 1] [--json FILE]
+       python benchmarks/feature_probe.py --table FILE
 """
 
 import argparse
@@ -35,10 +36,20 @@ LECTURES = {
 }
 
 
+def table(file: Path) -> str:
+    """The rows that a run has written so far."""
+    facts = json.loads(file.read_text("utf-8"))
+    lines = [f"| fed to the tagger ({facts['tagger']}) | lectures | ours | seconds a run |", "|---|---|---|---|"]
+    for row in facts["rows"]:
+        spread = "" if row["deviation"] is None else f" ± {row['deviation']:.2f}"
+        lines.append(f"| {row['fed']} | {row['lectures']} | {row['f1']:.2f}{spread} | {row['seconds']:.0f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train", type=Path, required=True)
-    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--train", type=Path)
+    parser.add_argument("--dev", type=Path)
     parser.add_argument("--model", type=Path, help="checkpoint folder; default: the real all-MiniLM-L6-v2")
     parser.add_argument("--sentences", type=int, help="how many to train on; default: all")
     parser.add_argument("--lstm", type=int, help="width of a BiLSTM's direction; default: one linear map")
@@ -46,8 +57,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="file that is written anew after each row")
+    parser.add_argument("--table", type=Path, help="print what such a file holds, and do nothing else")
     options = parser.parse_args()
+    if options.table:
+        print(table(options.table))
+        return
     torch.set_num_threads(options.threads)
     folder = options.model or minilm()
     shown = "/".join(folder.parts[-2:])  # many a folder is called "model"
@@ -63,6 +78,17 @@ def main() -> None:
         f"features in {time.perf_counter() - start:.1f} s"
     )
     print(f"{'fed to the tagger':<22} {'lectures':>8} {'ours':>7} {'±':>5} {'s/run':>7}")
+    facts = {
+        "date": str(date.today()),
+        "model": shown,
+        "tagger": tagger,
+        "training_sentences": len(training),
+        "dev_sentences": len(dev),
+        "epochs": options.epochs,
+        "seeds": list(range(options.seeds)),
+        "device": options.device,
+        "torch": torch.__version__,
+    }
     settings = replace(Probe().train, epochs=options.epochs)
     rows: list[dict[str, Any]] = []
     for name, lectures in LECTURES.items():
@@ -78,19 +104,8 @@ def main() -> None:
         spread = None if math.isnan(deviation) else deviation  # of one seed there is none
         print(f"{name:<22} {lectures:>8.1f} {mean:>7.2f} {deviation:>5.2f} {seconds:>7.1f}", flush=True)
         rows.append({"fed": name, "lectures": lectures, "f1": mean, "deviation": spread, "seconds": seconds})
-    if options.json:
-        facts = {
-            "date": str(date.today()),
-            "model": shown,
-            "tagger": tagger,
-            "training_sentences": len(training),
-            "dev_sentences": len(dev),
-            "epochs": options.epochs,
-            "seeds": list(range(options.seeds)),
-            "device": options.device,
-            "torch": torch.__version__,
-        }
-        options.json.write_text(json.dumps({**facts, "rows": rows}, indent=1, allow_nan=False) + "\n")
+        if options.json:
+            options.json.write_text(json.dumps({**facts, "rows": rows}, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

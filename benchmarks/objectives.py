@@ -77,6 +77,7 @@ VARIANTS = {
 EPOCHS = {"SST-2": 1, "MRPC": 5, "RTE": 5, "STS-B": 5, "CoNLL-2003": 3, "SQuAD 1.1": 1}
 ROWS = {"SST-2": 20_000, "SQuAD 1.1": 30_000}
 FINETUNING_RATE = 2e-4
+SEEDS = 3
 
 
 def build(variant: Variant, tokenizer: Tokenizer) -> tuple[Any, Model]:
@@ -153,7 +154,7 @@ def downstream(name: str, options: argparse.Namespace) -> None:
     kind = KINDS[what.kind]
     examples = kind.read(given / what.train, {})
     if name in ROWS:  # a fair sample: the files are in order of their sources
-        examples = random.Random(0).sample(examples, ROWS[name])
+        examples = random.Random(0).sample(examples, min(ROWS[name], len(examples)))
     labels = kind.labels(examples)
     (test,) = list(what.tests.values())[:1]
     held_out = kind.read(given / test, {})
@@ -187,12 +188,20 @@ def table(files: list[Path]) -> str:
         cells, means = [], []
         for task in tasks:
             found = [row["figure"] for row in rows if (row["task"], row["variant"]) == (task, variant)]
-            if found:
-                means.append(statistics.fmean(found))
-                cells.append(f"{means[-1]:.1f} ± {statistics.stdev(found) if len(found) > 1 else 0:.1f}")
-        if len(cells) == len(tasks):
-            lines.append(f"| {variant} | {' | '.join(cells)} | {statistics.fmean(means):.1f} |")
+            means += [statistics.fmean(found)] if found else []
+            cells.append(cell(found))
+        if means:
+            mean = f"{statistics.fmean(means):.1f}" if len(means) == len(tasks) else "–"
+            lines.append(f"| {variant} | {' | '.join(cells)} | {mean} |")
     return "\n".join(lines)
+
+
+def cell(found: list[float]) -> str:
+    """Mean and deviation; where not all seeds are there, how many are."""
+    if not found:
+        return "–"
+    spread = f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
+    return f"{statistics.fmean(found):.1f}{spread}" + (f" ({len(found)})" if len(found) != SEEDS else "")
 
 
 def slug(name: str) -> str:
@@ -209,7 +218,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--models", type=Path)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)))
     parser.add_argument("--petaflops", type=float, default=5.0, help="10^15 operations of each pre-training")
     parser.add_argument("--steps", type=int, help="so many instead")
     parser.add_argument("--change", help="fields of the variant, as JSON, to look for a better learning rate, say")

@@ -18,7 +18,6 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -109,6 +108,11 @@ def time_table(rows: list[Row], source: str, target: str, levels: tuple[float, .
     return "\n".join(lines)
 
 
+def conditions(rows: list[Row]) -> list[str]:
+    """Where and when all runs were, and how BLEU was counted."""
+    return list(dict.fromkeys(row[name] for name in ("place", "signature") for row in rows if name in row))
+
+
 def by_length(rows: list[Row], source: str) -> dict[str, dict[str, float]]:
     """BLEU of each row of the ladder by the number of words of the source, the mean over seeds."""
     curves = {}
@@ -164,10 +168,11 @@ def main() -> None:
     with ThreadPoolExecutor(jobs) as pool:
         done = list(pool.map(lambda run: carry_out(run, options.out, jobs), left))
     rows = read(options.out)
-    place = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    print(f"{date.today()}, {place}, torch {torch.__version__}; {rows[-1].get('signature', '') if rows else ''}\n")
+    print(*conditions(rows), sep="\n", end="\n\n")
     for source, target in DIRECTIONS:
-        print(quality_table(rows, source, target), time_table(rows, source, target, tuple(options.levels)), sep="\n\n")
+        print(quality_table(rows, source, target), end="\n\n")
+        if any(of(rows, name, source, timed=True) for name in ROWS):
+            print(time_table(rows, source, target, tuple(options.levels)), end="\n\n")
     if options.plot is not None:
         options.plot.write_text(lines_plot(by_length(rows, "de"), "BLEU by words of the source, de→en"), "utf-8")
     sys.exit(0 if all(done) else 1)

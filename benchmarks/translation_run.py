@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,9 @@ def main() -> None:
     run = Run(**json.loads(sys.argv[1]))
     start = time.perf_counter()
     found = carry_out(run)
-    print(json.dumps({"run": asdict(run), **found, "wall": round(time.perf_counter() - start, 1)}))
+    device = torch.cuda.get_device_name() if run.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    place = f"{date.today()}, {device}, torch {torch.__version__}"
+    print(json.dumps({"run": asdict(run), **found, "place": place, "wall": round(time.perf_counter() - start, 1)}))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ at least half a window before it; windows overlap in evaluation and not in train
 
 usage: python benchmarks/wikitext.py --data FOLDER --out FOLDER [--only lstm-words] [--epochs 40] [--device cuda]
        [--steps N] [--json FILE]        FOLDER holds train.txt, valid.txt, test.txt; a run that is there goes on
+       python benchmarks/wikitext.py --table FILE …
 """
 
 import argparse
@@ -210,10 +211,18 @@ def run(name: str, data: Path, out: Path, options: argparse.Namespace) -> dict[s
     return found
 
 
+def line(found: dict[str, Any]) -> str:
+    return (
+        f"| {found['model']} | {found['vocabulary']:,} | {found['parameters'] / 1e6:.1f} M "
+        f"| {found['epochs']} ({found['best_epoch']}) | {found['training_s']:.0f} s | {found['tokens_per_s']:,} "
+        f"| {found['valid_perplexity']} | {found['test_perplexity']} | {found['test_perplexity_of_tokens']} |"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--only", choices=list(RUNS))
     parser.add_argument("--epochs", type=float, default=40)
     parser.add_argument("--steps", type=int, help="a rehearsal of so many steps")
@@ -221,17 +230,17 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="file that gets one line for each model")
+    parser.add_argument("--table", type=Path, nargs="+", help="print what such files hold, and do nothing else")
     options = parser.parse_args()
     print("| model | vocabulary | parameters | epochs (best) | training | tokens/s | valid | test | test, per token |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    if options.table:
+        rows = [json.loads(row) for file in options.table for row in file.read_text("utf-8").splitlines()]
+        print("\n".join(line(row) for row in sorted(rows, key=lambda row: list(RUNS).index(row["model"]))))
+        return
     for name in [options.only] if options.only else RUNS:
         found = run(name, options.data, options.out, options)
-        print(
-            f"| {name} | {found['vocabulary']:,} | {found['parameters'] / 1e6:.1f} M "
-            f"| {found['epochs']} ({found['best_epoch']}) | {found['training_s']:.0f} s | {found['tokens_per_s']:,} "
-            f"| {found['valid_perplexity']} | {found['test_perplexity']} | {found['test_perplexity_of_tokens']} |",
-            flush=True,
-        )
+        print(line(found), flush=True)
         if options.json:
             with options.json.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")

@@ -1,6 +1,8 @@
 """The figures of language models are counted as usually reported, and no token twice or never."""
 
+import argparse
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,3 +84,19 @@ def test_wic_needs_a_vector_that_changes(tmp_path):
 
     assert contextual.wic_accuracy(told, pairs, pairs)[:2] == (100.0, 1)
     assert contextual.wic_accuracy(lambda sentences: told(sentences)[:, :1], pairs, pairs)[0] == 50.0
+
+
+def test_a_model_is_read_when_its_turn_comes(monkeypatch):
+    options = argparse.Namespace(model=[Path("a/b"), Path("c/d")], corpus=[], device="cpu")
+    loaded = []
+    monkeypatch.setattr(contextual.clearhead, "load", lambda folder, device: loaded.append(folder))
+    names = contextual.readers(options)
+    assert [next(names)[0], next(names)[0]] == ["a/b", "a/b, embeddings"]
+    assert loaded == [Path("a/b")]
+
+
+def test_a_line_of_the_table_says_deviations_where_there_are_seeds():
+    row = {"vectors": "elmo", "layers": 3, "wic": 57.04, "wic_layer": 1, "dev_f1": 90.0, "test_f1": 85.06, "seeds": 1}
+    assert contextual.line(row) == "| elmo | 3 | 57.0 (1) | 90.0 | 85.1 |"
+    several = row | {"seeds": 3, "dev_deviation": 0.1, "test_deviation": 0.26}
+    assert contextual.line(several) == "| elmo | 3 | 57.0 (1) | 90.0 ± 0.1 | 85.1 ± 0.3 |"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from translation_ladder import by_length, quality_table, time_table, tokens_to
+from translation_ladder import by_length, conditions, quality_table, time_table, tokens_to
 from translation_plot import lines_plot
 from translation_run import ROWS, Run, carry_out, group_of
 
@@ -65,6 +65,11 @@ def test_tables_and_plot():
     assert by_length(rows, "de") == {"LSTM": {"01–08": 21.0}, "Transformer": {"01–08": 38.0}}
     picture = ElementTree.fromstring(lines_plot(by_length(rows, "de"), "BLEU & more"))
     assert len(picture.findall("{*}polyline")) == 2
+
+
+def test_conditions_are_those_of_the_runs():
+    rows = [{"place": "H200", "signature": "nrefs:1"}, {"place": "H200", "signature": "nrefs:1"}, {"place": "CPU"}]
+    assert conditions(rows) == ["H200", "CPU", "nrefs:1"]
 
 
 def test_groups_sort_by_length():
