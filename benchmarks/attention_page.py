@@ -3,6 +3,7 @@
 usage: python benchmarks/attention_page.py
 """
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ SENTENCE = "the animal didn't cross the street because it was too tired and the 
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(2)
     model = ch.load(minilm())
     ch.trace(model, "warm up")

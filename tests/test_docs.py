@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from pipelines.writers import translator
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -36,6 +38,24 @@ def test_the_figures_of_the_built_in_model_are_those_of_its_card():
     for said in ("27.0 million", "29.4 MiB", "13.8 minutes"):
         assert said in section
         assert said in card
+
+
+def test_the_walk_through_a_translator_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    translator("seq2seq-lstm-additive").save("de-en")
+    text = (ROOT / "docs" / "sequences.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], names)
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == len(names["seen"].steps)
+    assert all("; looked most at " in line for line in shown)
+    assert len(names["ways"]) == 3
+    assert (tmp_path / "steps.html").is_file()
+
+
+def test_every_benchmark_is_named():
+    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "benchmarks").glob("*.py") if path.name not in text] == []
 
 
 def test_links_and_files_named_in_the_documents_are_there():

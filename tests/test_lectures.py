@@ -120,6 +120,14 @@ def test_bank_falls_into_money_and_rivers(model):
     assert [one.sense for one in model.senses("bank", BANKS).occurrences] == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("word", EXAMPLES)
+def test_senses_come_apart(model, word):
+    by_sense = EXAMPLES[word].values()
+    found = model.senses(word, [text for texts in by_sense for text in texts], count=len(by_sense))
+    expected = [sense for sense, texts in enumerate(by_sense) for _ in texts]
+    assert [one.sense for one in found.occurrences] == expected
+
+
 def test_bank_has_another_vector_in_each_context(model):
     texts = [
         "It is safest to deposit your money in the bank.",

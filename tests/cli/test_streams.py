@@ -57,13 +57,18 @@ def test_a_line_is_what_an_editor_calls_one(tmp_path):
     assert list(stream_texts([], file)[0]) == expected
 
 
-def test_what_is_kept_of_prepared_products_is_little_unless_the_user_says_otherwise(run, monkeypatch):
+def test_little_is_kept_of_the_products_of_many_texts_unless_the_user_says_otherwise(run, tmp_path, monkeypatch):
+    file = tmp_path / "lines.txt"
+    file.write_text("the bank\n")
+    folder = peers("BertForMaskedLM").folder
     for name, little in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
         monkeypatch.setenv(name, "7")
-        run("--version")
+        run("embed", "--in", file, "-m", folder)
         assert os.environ[name] == "7"
         monkeypatch.delenv(name)
-        run("--version")
+        run("embed", "the bank", "-m", folder)
+        assert name not in os.environ
+        run("embed", "--in", file, "-m", folder)
         assert os.environ[name] == little
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from clearhead import Model, ModernBertConfig
 from clearhead.errors import BadInput
 from clearhead.nn.lora import add_lora
 from clearhead.nn.quantised import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, available, is_int8
@@ -61,6 +62,14 @@ def test_with_enough_samples_the_steps_are_fixed_and_judged_on_texts_not_seen():
     assert QuantisedLinear in {type(part) for part in model.quantise(SENTENCES, loss=0.01).encoder.modules()}
     alone = np.stack([small.embed(text) for text in SENTENCES])
     np.testing.assert_allclose(small.embed(SENTENCES), alone, atol=1e-5)
+
+
+def test_the_first_gated_feedforward_stays_as_it_is():
+    config = ModernBertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
+    first, second = in_int8(Model.create(config).network).encoder.blocks
+    assert not is_int8(first.feedforward)
+    assert is_int8(first.attention)
+    assert is_int8(second.feedforward)
 
 
 def test_what_is_refused(tmp_path):

@@ -19,7 +19,9 @@ from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
+from clearhead.training.recipes.kinds import Options
 from clearhead.training.recipes.networks import build, generator_config
+from clearhead.training.recipes.on_text import for_device
 from clearhead.training.recipes.pretrain import Masking, Pretrain, preset, pretrain
 from clearhead.training.report import read_rows
 from clearhead.training.settings import Every, Settings
@@ -249,6 +251,15 @@ def test_tags_that_depend_on_the_sentence_before(base, tmp_path):
         finetune("answer", base, data_for("answer", tmp_path / "a.json", 4, 0), tmp_path / "b", recipe=recipe)
 
 
+def test_the_order_of_similarities_is_learnt(base, tmp_path):
+    train, dev = (data_for("similar", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
+    recipe = Finetune(length=48, items=16, objective=Options(ranking=True), train=steps(200))
+    assert finetune("similar", base, train, tmp_path / "out", dev=dev, recipe=recipe).figures["spearman"] > 75
+    (bare := tmp_path / "bare.jsonl").write_text('{"sentence1": "a stone", "sentence2": "one stone"}\n')
+    with pytest.raises(BadInput, match="ranking=true needs pairs with scores; these have none"):
+        finetune("similar", base, bare, tmp_path / "none", recipe=recipe)
+
+
 def test_adapters_learn_too_and_leave_an_ordinary_folder(base, tmp_path):
     train, dev = (data_for("classify", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
     recipe = Finetune(length=48, items=16, lora=8, train=replace(steps(300), learning_rate=1e-2))
@@ -318,6 +329,13 @@ def test_the_command_line_looks_trains_and_measures(base, tmp_path):
     assert json.loads(measured.stdout)["examples"] == 48
     wrong = CliRunner().invoke(app, [*common, "--set", "train.learnin_rate=1"])
     assert "did you mean train.learning_rate?" in str(wrong.exception)
+
+
+def test_a_cpu_takes_smaller_steps():
+    plan = Pretrain()
+    assert for_device(plan, "cuda") == plan
+    assert for_device(plan, "cpu").tokens * plan.train.accumulate == 4096
+    assert for_device(replace(plan, tokens=512), "cpu").tokens == 512
 
 
 def test_the_command_line_pretrains(corpus, tmp_path):

@@ -94,11 +94,6 @@ def main() -> None:
     # sixth of the time to a first answer
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)
-    # oneDNN, and torch's layer above it, keep what they prepared for each number of tokens: hundreds of megabytes in a
-    # long file, where to prepare it anew takes no time that could be measured; for one short text after another it does
-    if sys.argv[1:2] != ["studio"]:
-        for kept, count in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
-            os.environ.setdefault(kept, count)
     try:
         app()
     except ClearheadError as error:

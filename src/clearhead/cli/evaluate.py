@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, SkillOption, print_json
+from clearhead.cli.inout import JsonOption, SkillOption, expect_many, print_json
 from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
 from clearhead.cli.translation import evaluate_translator, one_file
 
@@ -92,6 +92,7 @@ def evaluate(
         from clearhead.evaluation.tasks import EVALUATIONS, answer_into
         from clearhead.pipelines.model import load
 
+        expect_many()
         loaded = load(model, skill=skill, device=pick_device(device))
         if given:
             figures = answer_into(loaded, examples, predictions=predictions, nbest=nbest)

@@ -68,11 +68,14 @@ def pretrain(
     from clearhead.data.corpus import Corpus
     from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
+    from clearhead.training.recipes.on_text import for_device
     from clearhead.training.recipes.shared import learn_vocabulary_once
 
     check_shard(shard)
     texts = Corpus(corpus)
     plan, run, kind = _planned(family, preset, objective, model)
+    device = pick_device(device)
+    plan = for_device(plan, device)  # before what the user says
     plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
     if (words_in := tokenizer or model) is not None:
         words = Tokenizer.from_folder(words_in)
@@ -85,7 +88,7 @@ def pretrain(
             words,
             out,
             plan,
-            device=pick_device(device),
+            device=device,
             shard=shard,
             start=model,
             progress=up_to(advance),
@@ -99,9 +102,13 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
     """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
     from dataclasses import replace
 
+    from clearhead.errors import BadConfig
     from clearhead.hub.config import read_config
-    from clearhead.training.recipes import language, pretrain
+    from clearhead.training.recipes import language, networks, pretrain
 
+    known = [*networks.HEADS, *language.FIRST]
+    if objective not in (None, *known):
+        raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(known)}")
     if language.asked_for(family, objective, model):
         writes = language.recipe_for(family, preset, objective, model)
         return writes, language.pretrain_language, language.FAMILIES[writes.family].tokenizer

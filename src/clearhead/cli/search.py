@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import Int8Option, JsonOption, ModelOption, given_texts, print_json, progress, quantised, shown
+from clearhead.cli.inout import (
+    Int8Option,
+    JsonOption,
+    ModelOption,
+    expect_many,
+    given_texts,
+    print_json,
+    progress,
+    quantised,
+    shown,
+)
 from clearhead.errors import BadInput
 
 if TYPE_CHECKING:
@@ -63,6 +73,7 @@ def _built(documents: "list[Document]", model: "Model | None", folder: Path | No
     """Build the index, and save it if a folder is named."""
     from clearhead.pipelines.search.index import Index
 
+    expect_many()
     with progress("embedding", None) as advance:
         built = Index.build(documents, model, progress=advance)
     if folder is not None:

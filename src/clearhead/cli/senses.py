@@ -11,10 +11,12 @@ def senses(
     word: Annotated[list[str], typer.Argument(help="The word; other forms of it, such as its plural, may follow.")],
     file: TextsOption = None,
     model: ModelOption = None,
-    layers: Annotated[str, typer.Option(help="Layers to take, whose mean it is: -4,-3,-2,-1.")] = "-1",
+    layers: Annotated[
+        str | None, typer.Option(help="Layers whose mean to take, from 0 or from -1, the last. Default: the last four.")
+    ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.75, or by the model."),
+        typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.85, or by the model."),
     ] = None,
     count: Annotated[int | None, typer.Option(help="How many senses to make, whatever the threshold.")] = None,
     json: JsonOption = False,
@@ -27,7 +29,8 @@ def senses(
     from clearhead.pipelines.model import load
 
     texts = given_texts(None, file)
-    found = load(model).senses(word, texts, layers=numbers_of(layers), threshold=threshold, count=count)
+    chosen = None if layers is None else numbers_of(layers)
+    found = load(model).senses(word, texts, layers=chosen, threshold=threshold, count=count)
     if json:
         print_json({"word": word, **found.to_dict()})
         return

@@ -10,7 +10,7 @@ from clearhead.pipelines.duplicates import Duplicate, duplicates
 from clearhead.pipelines.embed import Vectors, embed
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.inputs import as_given, listed
-from clearhead.pipelines.layers import Combine
+from clearhead.pipelines.layers import Combine, last_layers
 from clearhead.pipelines.precision import Precision, Ranges, quantise
 from clearhead.pipelines.retell import retell
 from clearhead.pipelines.search.index import Hit, Index, Method
@@ -147,11 +147,14 @@ class ByVectors(Writes):
         word: str | Sequence[str],
         texts: Iterable[str],
         *,
-        layers: Sequence[int] = (-1,),
+        layers: Sequence[int] | None = None,
         threshold: float | None = None,
         count: int | None = None,
     ) -> Senses:
-        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`."""
+        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`.
+
+        Vectors are the mean of `layers`, by default the last four, which tell senses apart better than the last alone.
+        """
         given = list(listed(texts))
-        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers)
+        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers or last_layers(self.encoder))
         return senses(word, given, tokens, threshold=threshold, count=count)

@@ -17,6 +17,11 @@ from clearhead.nn.record import hidden_states
 Combine = Literal["mean", "sum", "concat"]
 
 
+def last_layers(encoder: Any) -> range:
+    """The last four layers, or as many as there are."""
+    return range(-min(4, len(getattr(encoder, "blocks", (encoder,)))), 0)
+
+
 @dataclass(frozen=True)
 class LayerMix:
     """The chosen layers of an encoder, combined; they count from 0, the embeddings, or from -1, the last."""

@@ -14,11 +14,11 @@ from clearhead.errors import BadInput, NotFound, require
 from clearhead.pipelines.linkage import average_linkage
 from clearhead.pipelines.tokens import TokenVectors
 
-# Tell the senses of "bank", "apple" and "train" apart in the last layers of all-MiniLM-L6-v2 and of the built-in model.
-# In some models all vectors lie close together: there, occurrences of one sense are nearer than this share of the way
-# from any other token to the same vector.
-_NEAR = 0.75
-_SHARE = 0.3
+# Tell the senses of "bank", "apple" and "train" apart in the mean of the last four layers of all-MiniLM-L6-v2 and of
+# the built-in model. In some models all vectors lie close together: there, occurrences of one sense are nearer than
+# this share of the way from any other token to the same vector.
+_NEAR = 0.85
+_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def senses(
     """Group the occurrences of a word, given the token vectors of the texts; several strings are forms of one word.
 
     An occurrence's vector is the mean of its pieces' vectors. Groups are joined by average linkage while the mean
-    cosine between two is at least `threshold`, or until there are `count`. The default threshold is 0.75, or more in
+    cosine between two is at least `threshold`, or until there are `count`. The default threshold is 0.85, or more in
     a model whose vectors all lie close together.
     """
     forms = [word] if isinstance(word, str) else list(word)
