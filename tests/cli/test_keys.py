@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
+from pipelines.writers import gpt_folder, translator
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 KEYS = {
@@ -20,6 +21,7 @@ def calls(tmp_path):
     file = tmp_path / "text.txt"
     file.write_text(LONG, encoding="utf-8")
     masked, labels = peers("BertForMaskedLM").folder, peers("BertForSequenceClassification", ("no", "yes")).folder
+    translator().save(german := tmp_path / "german")
     return {
         "ask": ("Who lived?", "--context", file, "-m", peers("BertForQuestionAnswering").folder),
         "fill": ("Wear a [MASK]!", "-m", masked),
@@ -30,6 +32,8 @@ def calls(tmp_path):
         "embed": (SENTENCES[0], "-m", masked),
         "search": ("river", "--in", file, "-m", masked),
         "summarise": (file, "-m", masked),
+        "translate": (SENTENCES[0], "-m", german),
+        "generate": (SENTENCES[0], "--longest", 4, "-m", gpt_folder()),
     }
 
 

@@ -75,6 +75,12 @@ def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
     assert message in err
 
 
+@pytest.mark.parametrize("options", [["--top-p", "0"], ["--beams", "0"], ["--longest", "0"], ["--stop", ""]])
+def test_what_is_refused_is_refused_before_the_prompt_is_printed(run, options):
+    code, out, err = run("generate", "The bank", "--model", gpt_folder(), *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 def test_look_decoding(run, folder, tmp_path):
     page = tmp_path / "page.html"
     code, out, _ = run("look", "decoding", TEXTS[0], "--beams", 2, "--longest", 5, "-m", folder, "--out", page)
@@ -89,3 +95,11 @@ def test_info_knows_recurrent_models(run, tmp_path):
     code, out, _ = run("info", tmp_path / "gru", "--json")
     assert code == 0
     assert json.loads(out)["family"] == "seq2seq-gru"
+
+
+def test_an_objective_that_is_not_there_is_answered_by_all_that_are(run, tmp_path):
+    (tmp_path / "a.txt").write_text("a text", encoding="utf-8")
+    code, _, err = run("pretrain", "--corpus", tmp_path / "a.txt", "--out", tmp_path, "--objective", "span")
+    assert code == 2
+    assert "there is no objective 'span'; choose one of masked, masked+next" in err
+    assert "causal, spans, permutation" in err

@@ -48,6 +48,8 @@ def test_what_is_not_parallel_is_refused(tmp_path):
         read_parallel([one, two])
     with pytest.raises(BadInput, match="3 files are not parallel text; give two, or one table"):
         read_parallel([one, one, two])
+    with pytest.raises(BadInput, match=r"one\.en is one file and no table; give two, line by line"):
+        read_parallel([one])
     with pytest.raises(NotFound, match="There is no file"):
         read_parallel([one, tmp_path / "none"])
     (tmp_path / "x.tsv").write_text("Hi\tHallo\nYes\n", encoding="utf-8")

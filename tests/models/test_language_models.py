@@ -115,5 +115,5 @@ def test_a_language_model_steps_as_it_reads(name):
         swapped, _ = network.step(torch.tensor([1, 1]), state.select(torch.tensor([1, 0])))
         plain, _ = network.step(torch.tensor([1, 1]), state)
     assert_close(swapped, plain.flip(0), atol=1e-6, rtol=1e-6)
-    with pytest.raises(BadInput, match="prompt 0 has no tokens"):
+    with pytest.raises(BadInput, match="prompt 0 is empty; give it at least one token"):
         network.begin([[]])

@@ -85,7 +85,7 @@ def test_without_attention_there_is_nothing_to_look_at():
 
 
 def test_an_empty_source_is_refused():
-    with pytest.raises(BadInput, match="source 1 has no tokens; give at least the end token"):
+    with pytest.raises(BadInput, match="source 1 is empty; give it at least one token"):
         model("seq2seq-gru").begin([[3], []])
 
 

@@ -123,6 +123,11 @@ def test_a_long_text_is_read_to_its_end():
         ),
         (lambda: ch.pipeline("text-generation", gpt_folder(), max_tokens=3), BadInput, "max_tokens is no option"),
         (lambda: ch.pipeline("text-generation", gpt_folder())("a bank", max_length=1), BadInput, "leaves no room"),
+        (
+            lambda: ch.pipeline("translation", translator())("a", num_beams=0),
+            BadInput,
+            "beams must be at least 1, got 0",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(use, error, message):

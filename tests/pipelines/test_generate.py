@@ -4,9 +4,13 @@ import pytest
 
 import clearhead as ch
 from clearhead.errors import BadInput, ClearheadError, InputTooLong, WrongTask
+from clearhead.hub.recurrent import RecurrentModel
+from clearhead.models import RECURRENT
+from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines.recurrent import Recurrent
 from pipelines.peers import peers
 from pipelines.writers import TEXTS, gpt_folder, pieces, translator
+from references import randomised
 
 WRITERS = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru"]
 
@@ -41,6 +45,15 @@ def test_chance_follows_its_seed_and_torchs():
         torch.manual_seed(5)
         texts.append(model.generate(TEXTS[0], longest=12, temperature=2.0).tokens)
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("how", [{"temperature": 50.0, "seed": 1}, {"beams": 2}, {"no_repeat": 1}])
+def test_rows_of_the_table_that_have_no_token_are_never_written(how):
+    size = pieces().vocabulary
+    config = Gpt2Config(vocab_size=size + 200, n_positions=32, n_embd=8, n_layer=1, n_head=2, eos_token_id=0)
+    model = ch.Model.create(config, pieces(), heads={"causal_lm": config.vocab_size})
+    randomised(model.network, 0)
+    assert all(max(one.tokens) < size for one in model.generate(TEXTS[:1] * 8, longest=16, least=16, **how))
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -86,6 +99,16 @@ def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("kind", "can"), [("word2vec", "with: clearhead vectors near"), ("rnnlm-gru", "it can generate"), ("elmo", "Words")]
+)
+def test_what_does_not_translate_does_not_say_so(tmp_path, kind, can):
+    network = RECURRENT[kind].network(RECURRENT[kind].config(vocab_size=400, hidden_size=8))
+    RecurrentModel(kind, network, pieces()).save(tmp_path)
+    with pytest.raises(WrongTask, match=f"has no 'embed'; .*{can}$"):
+        ch.load(tmp_path).embed("a")
+
+
+@pytest.mark.parametrize(
     ("use", "error", "message"),
     [
         (lambda: ch.load(gpt_folder()).translate("a"), WrongTask, "reads no source; it can generate"),
@@ -95,6 +118,9 @@ def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path
         (lambda: ch.load(gpt_folder()).generate("a", best=2), BadInput, "1 beams end 1 ways, not 2"),
         (lambda: list(ch.load(gpt_folder()).stream("a", beams=2)), BadInput, "2 beams cannot be streamed"),
         (lambda: ch.load(gpt_folder()).generate("a", longest=0), BadInput, "longest=0 new tokens"),
+        (lambda: ch.load(gpt_folder()).generate("a", top_p=0.0), BadInput, "top_p must be more than 0 and at most 1"),
+        (lambda: ch.load(gpt_folder()).generate("a", top_p=1.5), BadInput, "top_p must be more than 0 and at most 1"),
+        (lambda: ch.load(gpt_folder()).generate("a", top_k=-1), BadInput, "top_k must not be negative, got -1"),
     ],
 )
 def test_bad_input_is_one_sentence(use, error, message):

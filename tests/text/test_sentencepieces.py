@@ -41,6 +41,17 @@ def test_the_best_pieces_by_the_ids_of_both_languages(tmp_path):
     assert tokenizer.encode("dxt").ids == [7, 1, 8, 0]
 
 
+def test_translations_are_cut_by_pieces_of_their_own(tmp_path):
+    folder = write(tmp_path)
+    assert Tokenizer.of_targets(folder).encode("there").ids == [2, 0]
+    (folder / "target.spm").write_bytes(
+        (write(tmp_path, {"▁": -1.0, "th": -2.0, "e": -2.0, "re": -2.0}) / "source.spm").read_bytes()
+    )
+    write(tmp_path)
+    assert Tokenizer.from_folder(folder).encode("there").tokens == ["▁there", "</s>"]
+    assert Tokenizer.of_targets(folder).encode("there").tokens == ["▁", "th", "e", "re", "</s>"]
+
+
 def test_saved_and_read_again(tmp_path):
     tokenizer = Tokenizer.from_folder(write(tmp_path))
     (tmp_path / "saved").mkdir()

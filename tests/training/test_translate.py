@@ -15,8 +15,10 @@ from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
 from clearhead.pipelines.translate import translate_texts
+from clearhead.training.loop import Result
 from clearhead.training.recipes.translate import Translate, prepare, recipe_for, translate
 from clearhead.training.settings import Every, Settings
+from pipelines.writers import gpt_folder, pieces, translator
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
 THEIRS = ["one", "two", "three", "four", "five", "six", "seven"]
@@ -101,9 +103,40 @@ def test_training_goes_on_from_a_folder(files, tmp_path):
     assert second.translator.tokenizer.digest == first.translator.tokenizer.digest
 
 
+def test_opus_mt_learns_to_write_pieces_of_its_own(files, tmp_path, monkeypatch):
+    folder = tmp_path / "opus"
+    translator().save(folder)
+    seen = []
+    monkeypatch.setattr(
+        "clearhead.training.recipes.translate.Tokenizer.of_targets", lambda at: seen.append(at) or pieces()
+    )
+    for name in ("target.spm", "vocab.json"):
+        (folder / name).write_text("{}", encoding="utf-8")
+    translate(folder, pair(files, "train"), tmp_path / "out", recipe=recipe(None, 1))
+    assert seen == [folder]
+    assert all((tmp_path / "out" / name).is_file() for name in ("target.spm", "vocab.json"))
+
+
 def test_a_model_that_does_not_write_is_refused(files, folder, tmp_path):
     with pytest.raises(WrongTask, match="has no head that writes"):
         translate(folder, pair(files, "train"), tmp_path)
+
+
+def test_a_model_that_reads_no_source_is_refused(files, tmp_path):
+    with pytest.raises(WrongTask, match="reads no source; train it with: finetune instruct"):
+        translate(gpt_folder(), pair(files, "train"), tmp_path)
+
+
+def test_a_run_that_is_interrupted_says_how_to_go_on(files, tmp_path, monkeypatch):
+    both = [str(file) for file in pair(files, "train")]
+    command = ["finetune", "translation", "--data", *both, "--dev", *both, "--out", str(tmp_path)]
+    small = ["--set", "model.hidden_size=8", "--set", "tokenizer=word", "--set", "tokens=256", "--seeds", "2"]
+    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None)
+    monkeypatch.setattr("clearhead.training.recipes.translate.train", lambda *_, **__: stopped)
+    run = CliRunner().invoke(app, [*command, "--model", "seq2seq-gru", *small])
+    assert run.exit_code == 0, run.output
+    assert run.stdout == "interrupted after 3 steps and 90 tokens: run the same command again to go on\n"
+    assert not (tmp_path / "seed-0" / "config.json").exists()
 
 
 def test_a_misspelt_name_is_no_hub_model():

@@ -58,6 +58,18 @@ def test_words_used_alike_are_neighbours(corpus, tmp_path, kind):
         vectors.near("river", top=0)
 
 
+def test_a_word_of_two_senses_has_one_vector_among_the_neighbours_of_both(tmp_path):
+    draw, path = random.Random(1), tmp_path / "banks.txt"
+    topics = [[head, "bank", *rest] for head, rest in TOPICS.items()]
+    path.write_text("\n\n".join(" ".join(draw.choices(draw.choice(topics), k=8)) for _ in range(400)), "utf-8")
+    vectors, _ = train_vectors(Corpus(path), tmp_path / "out", recipe("skipgram"))
+    near = {word for word, _ in vectors.near("bank", top=6)}
+    assert all(near & {head, *rest} for head, rest in TOPICS.items())
+    first, second = (vectors.vector(head) for head in TOPICS)
+    between = [torch.cosine_similarity(vectors.vector("bank"), head, dim=0) for head in (first, second)]
+    assert min(between) > torch.cosine_similarity(first, second, dim=0)
+
+
 def test_negative_sampling_is_its_formula():
     logits = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, 1.0]])
     candidates = torch.tensor([[4, 5, 6], [7, 7, 8]])  # the second drew its true word

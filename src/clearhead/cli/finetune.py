@@ -21,9 +21,9 @@ from clearhead.cli.recipe import (
     named_columns,
     pick_device,
     print_figures,
+    stop_if_interrupted,
 )
 from clearhead.cli.translation import finetune_translation, one_file
-from clearhead.errors import BadInput
 
 
 def finetune(
@@ -44,7 +44,7 @@ def finetune(
             "--model",
             "-m",
             help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
-            "one, such as seq2seq-lstm-additive, seq2seq-gru or transformer-tiny.",
+            "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
         ),
     ] = None,
     dev: Annotated[list[str] | None, typer.Option(help="Development data, to measure on.")] = None,
@@ -76,10 +76,8 @@ def finetune(
     from clearhead.training.recipes import finetune as recipes
 
     if task == "translation":
-        if model is None:
-            raise BadInput("the built-in model does not translate; name a --model, such as transformer-tiny")
         finetune_translation(
-            model,
+            model or "transformer-tiny",
             data,
             dev,
             out,
@@ -125,6 +123,7 @@ def finetune(
             tensorboard=tensorboard,
             command=command_line(),
         )
+        stop_if_interrupted(outcome.result, folder, json=json)
         return outcome.figures
 
     figures = recipes.over_seeds(run, range(seeds))

@@ -55,11 +55,12 @@ def generate(
 
 def _show(model: "Model", prompt: str, longest: int, how: "How") -> None:
     """Print the prompt, unless it is a source, and what goes on from it as it comes."""
-    if not model.writer.sourced:
-        typer.echo(prompt, nl=False)
+    before = "" if model.writer.sourced else prompt
     if how.get("beams", 1) > 1:
-        typer.echo(model.generate(prompt, longest=longest, **how).text)
+        typer.echo(before + model.generate(prompt, longest=longest, **how).text)
         return
-    for piece in model.stream(prompt, longest=longest, **how):
+    pieces = model.stream(prompt, longest=longest, **how)
+    typer.echo(before + next(pieces, ""), nl=False)  # what is refused is refused now, and nothing was printed
+    for piece in pieces:
         typer.echo(piece, nl=False)
     typer.echo()

@@ -12,7 +12,6 @@ import typer
 from clearhead.cli.inout import print_json
 
 if TYPE_CHECKING:
-    from clearhead.pipelines.model import Model
     from clearhead.training.loop import Result
 
 RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]
@@ -93,7 +92,7 @@ def command_line() -> str:
     return shlex.join([*started, *sys.argv[1:]])
 
 
-def print_result(model: "Model", result: "Result", out: Path, *, json: bool) -> None:
+def print_result(model: object, result: "Result", out: Path, *, json: bool) -> None:
     """Say how a run ended, once, however many processes it had."""
     from clearhead.training.distributed import first_process
 
@@ -104,6 +103,13 @@ def print_result(model: "Model", result: "Result", out: Path, *, json: bool) -> 
         return
     outcome = "run the same command again to go on" if result.exit == "interrupted" else f"{model!r} in {out}"
     typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
+
+
+def stop_if_interrupted(result: "Result", out: Path, *, json: bool) -> None:
+    """After Ctrl-C there is nothing to measure or to repeat: say how to go on, and leave."""
+    if result.exit == "interrupted":
+        print_result(None, result, out, json=json)
+        raise typer.Exit
 
 
 def print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.inout import print_json, progress, shown
-from clearhead.cli.recipe import changes, check_shard, pick_device, print_figures
+from clearhead.cli.recipe import changes, check_shard, pick_device, print_figures, stop_if_interrupted
 from clearhead.errors import BadInput
 
 
@@ -76,6 +76,7 @@ def finetune_translation(
             shard=shard,
             tensorboard=tensorboard,
         )
+        stop_if_interrupted(outcome.result, folder, json=json)
         return outcome.figures
 
     figures = over_seeds(run, range(seeds))

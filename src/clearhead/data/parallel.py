@@ -4,19 +4,22 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch
-from clearhead.data.encoded import Encoded, Progress, ids_of
+from clearhead.data.encoded import Encoded, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.finetuning import FineTuning
 from clearhead.data.readers import read_pairs
 from clearhead.errors import BadInput, require
 from clearhead.text.streams import kind, unpacked
 from clearhead.text.tokenizer import Tokenizer
+
+_TABLES = (".csv", ".json", ".jsonl", ".parquet")
 
 
 def read_parallel(
@@ -39,6 +42,12 @@ def read_parallel(
     elif kind(Path(sources[0])) in (".tsv", ".txt"):
         pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
     else:
+        table = Path(sources[0]).suffix in _TABLES or str(sources[0]).startswith("hub:")
+        require(
+            table or first is not None,
+            f"{sources[0]} is one file and no table; give two, line by line, or name its columns",
+            BadInput,
+        )
         pairs = read_pairs(sources[0], first=first, second=second)
     found = [pair for pair in pairs if pair.first.strip() and pair.second.strip()]
     require(bool(found), f"{sources[0]} holds no pair of texts", BadInput)
@@ -46,21 +55,23 @@ def read_parallel(
 
 
 def encode_parallel(
-    pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, progress: Progress | None = None
+    pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, targets: Tokenizer | None = None
 ) -> Encoded:
     """Tokenise pairs; each side ends with the end token and begins with none.
 
-    A side longer than `length` tokens, the end included, is cut; `shortened` says how many were.
+    A side longer than `length` tokens, the end included, is cut; `shortened` says how many were. `targets` is the
+    tokenizer of the second sides, if they have one of their own with the same ids.
     """
     require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
-    texts = [text for pair in pairs for text in (pair.first, pair.second)]
+    read = ids_of(tokenizer, [pair.first for pair in pairs])
+    written = ids_of(targets or tokenizer, [pair.second for pair in pairs])
     ids, ends, shortened = array("i"), [0], 0
-    for sentence in ids_of(tokenizer, texts, progress):
+    for sentence in chain.from_iterable(zip(read, written, strict=True)):
         shortened += len(sentence) >= length
         ids.extend(sentence[: length - 1])
         ids.append(tokenizer.sep_id)
         ends.append(len(ids))
-    members = np.arange(len(texts)).reshape(-1, 2)
+    members = np.arange(2 * len(pairs)).reshape(-1, 2)
     offsets = np.array(ends, dtype=np.int64)
     return Encoded(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True, shortened=shortened)
 

@@ -73,7 +73,11 @@ class Shards:
         held = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
         order = rng(0, 0, _DRAW).permutation(count)
         found = np.sort(order[:held] if name == "held-out" else order[held:])
-        require(len(found) > 0, f"The split {name!r} of {count} documents is empty; hold out another share.", BadInput)
+        require(
+            len(found) > 0,
+            f"The split {name!r} of {count} documents is empty; give more documents, or hold out another share.",
+            BadInput,
+        )
         return found
 
     def gather(self, starts: Ints, lengths: Ints) -> Ints:

@@ -5,14 +5,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from clearhead.decoding.contract import Continues
-from clearhead.errors import BadInput, WrongTask
+from clearhead.errors import WrongTask
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.layout import Packed
+from clearhead.nn.layout import lay_out
 from clearhead.nn.network import Network
 
 
@@ -35,7 +34,7 @@ class Prompted:
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the prompts: logits (B, V) of the first new token."""
-        ids, layout = _packed(prompts, "prompt", self.head.weight)
+        ids, layout = lay_out(prompts, "prompt", self.head.weight.device)
         cache = Cache.prompted(len(self.body.blocks), layout)
         hidden = self.body(ids, layout, cache=cache)
         return self.head(layout.last(hidden), layout), cache
@@ -56,7 +55,7 @@ class Sourced:
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the sources: logits (B, V) of the first token."""
-        ids, layout = _packed(prompts, "source", self.head.weight)
+        ids, layout = lay_out(prompts, "source", self.head.weight.device)
         cache = self.body.remember(self.body.encode(ids, layout))
         return self.step(ids.new_full((len(prompts),), self.body.config.start), cache)
 
@@ -65,11 +64,3 @@ class Sourced:
         layout = state.step()
         hidden = self.body.decode(tokens[:, None], layout, state)
         return self.head(hidden[:, 0], layout), state
-
-
-def _packed(texts: Sequence[Sequence[int]], what: str, like: Tensor) -> tuple[Tensor, Packed]:
-    for number, text in enumerate(texts):
-        if not len(text):
-            raise BadInput(f"{what} {number} is empty; give it at least one token, such as the one that begins a text")
-    ids = torch.tensor([token for text in texts for token in text], dtype=torch.int64, device=like.device)
-    return ids, Packed.of([len(text) for text in texts], like.device)

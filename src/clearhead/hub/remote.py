@@ -19,6 +19,7 @@ COMPANIONS = (
     "vocab.json",
     "merges.txt",
     "source.spm",
+    "target.spm",
     "modules.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
 from clearhead.nn.config import check_config
-from clearhead.nn.layout import Packed
+from clearhead.nn.layout import Packed, lay_out
 from clearhead.nn.recurrent import Recurrent, States
 
 
@@ -65,13 +63,9 @@ class RecurrentLM(nn.Module):
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Read]:
         """Read the prompts: logits (B, V) of the first new token, and the state."""
-        empty = next((i for i, prompt in enumerate(prompts) if not prompt), None)
-        require(empty is None, f"prompt {empty} has no tokens; give at least a start token", BadInput)
-        device = self.output.weight.device
-        ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
-        layout = Packed.of([len(prompt) for prompt in prompts], device)
+        ids, layout = lay_out(prompts, "prompt", self.output.weight.device)
         read, states = self.layers(self.dropout(self.token(ids)), layout)
-        return self.output(self.dropout(read[layout.offsets[1:].long() - 1])), Read(states)
+        return self.output(self.dropout(layout.last(read))), Read(states)
 
     def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
         """Append one token (B,) to each text: logits (B, V) of the next, and the new state."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, require
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
 from clearhead.nn.config import check_config
-from clearhead.nn.layout import Packed
+from clearhead.nn.layout import Packed, lay_out
 from clearhead.nn.record import evaluating, record
 from clearhead.nn.recurrent import Recurrent, States, joined_directions
 
@@ -106,13 +106,9 @@ class Seq2Seq(nn.Module):
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Written]:
         """Read the sources and feed the start token: logits (B, V) of the first word, and the state."""
-        empty = next((i for i, prompt in enumerate(prompts) if not prompt), None)
-        require(empty is None, f"source {empty} has no tokens; give at least the end token", BadInput)
-        device = self.output.weight.device
-        ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
-        states, memory = self.read(ids, Packed.of([len(prompt) for prompt in prompts], device))
-        start = torch.full((len(prompts),), self.config.bos_token_id, device=device)
-        return self.step(start, Written(states, memory))
+        ids, layout = lay_out(prompts, "source", self.output.weight.device)
+        states, memory = self.read(ids, layout)
+        return self.step(ids.new_full((len(prompts),), self.config.bos_token_id), Written(states, memory))
 
     def step(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:
         """Write one word (B,) to each target: logits (B, V) of the next, and the new state."""

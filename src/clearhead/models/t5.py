@@ -164,13 +164,16 @@ class T5(nn.Module):
 
 def heads(t5: T5, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads: there is one."""
-    built: dict[str, nn.Module] = {}
-    for name in outputs:
-        tied = {"causal_lm": t5.config.tie_word_embeddings}[name]
-        built[name] = NextTokenHead(t5.embeddings.token, tied=tied, scale=t5.config.d_model**-0.5 if tied else 1.0)
-        if not tied:
-            nn.init.normal_(built[name].get_parameter("weight"), std=t5.config.d_model**-0.5)
-    return built
+    build = {"causal_lm": lambda: _next_token(t5)}
+    return {name: build[name]() for name in outputs}
+
+
+def _next_token(t5: T5) -> NextTokenHead:
+    tied, small = t5.config.tie_word_embeddings, t5.config.d_model**-0.5
+    head = NextTokenHead(t5.embeddings.token, tied=tied, scale=small if tied else 1.0)
+    if not tied:
+        nn.init.normal_(head.weight, std=small)
+    return head
 
 
 # Raffel et al. 2019, section 3.7, and version 1.1; "mini" is for a laptop

@@ -219,3 +219,11 @@ class Padded:
 
 
 Layout = Packed | Padded
+
+
+def lay_out(texts: Sequence[Sequence[int]], what: str, device: torch.device | str) -> tuple[Tensor, Packed]:
+    """Texts as ids, none of them empty -> all ids (N,), packed; `what` is their name in a message."""
+    empty = next((number for number, text in enumerate(texts) if not len(text)), None)
+    require(empty is None, f"{what} {empty} is empty; give it at least one token", BadInput)
+    ids = torch.tensor([token for text in texts for token in text], dtype=torch.int64, device=device)
+    return ids, Packed.of([len(text) for text in texts], device)

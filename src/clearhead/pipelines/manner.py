@@ -68,7 +68,7 @@ def manner(
     stop: str | tuple[str, ...] | list[str] = (),
 ) -> Manner:
     """Choose greedily; by chance if there is a `temperature`, `top_k` or `top_p`; by beams if there are several."""
-    chance = temperature is not None or top_k > 0 or top_p < 1.0
+    chance = temperature is not None or top_k != 0 or top_p != 1.0
     heat = 1.0 if temperature is None else temperature
     return Manner(
         beams=beams,

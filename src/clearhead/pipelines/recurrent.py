@@ -11,6 +11,13 @@ from clearhead.pipelines.write import Writer
 from clearhead.pipelines.writes import Writes
 from clearhead.text import Tokenizer
 
+# where it is not "translate or generate"
+_CAN = {
+    "elmo": "its vectors are given by pipelines.contextual.ContextualWords",
+    "rnnlm": "it can generate",
+    "word2vec": "its words are looked up with: clearhead vectors near",
+}
+
 
 class Recurrent(Writes):
     """An LSTM or GRU that was opened by `clearhead.load`; its uses are those of `Model` by the same names."""
@@ -63,6 +70,5 @@ class Recurrent(Writes):
     def __getattr__(self, use: str) -> NoReturn:
         if use.startswith("_"):
             raise AttributeError(use)
-        raise WrongTask(
-            f"a {self.kind} is from before the Transformer and has no {use!r}; it can translate or generate"
-        )
+        can = _CAN.get(self.kind.partition("-")[0], "it can translate or generate")
+        raise WrongTask(f"a {self.kind} is from before the Transformer and has no {use!r}; {can}")

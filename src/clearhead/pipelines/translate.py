@@ -66,7 +66,7 @@ def rewrite(
     def results(chunk: list[str]) -> Iterator[Rewritten]:
         cut = [portions(writer.tokenizer, text, room, whole=whole) for text in chunk]
         read = writer.ids([prefix + portion for one in cut for portion in one.texts])
-        limits = [longest or 2 * 2 ** len(ids).bit_length() + 8 for ids in read]
+        limits = [longest or _enough_for(len(ids)) for ids in read]
         written = iter(writer.write(read, limits, manner, progress=progress))
         for one in cut:
             found = [next(written)[0] for _ in one.spans]
@@ -98,9 +98,13 @@ def translate_texts(
     """
     writer = Writer.of(network, tokenizer)
     read = [[*ids[:longest], writer.end] for ids in tokenizer.ids_batch(list(texts))]
-    limits = [2 * 2 ** len(ids).bit_length() + 8 for ids in read]
-    written = writer.write(read, limits, Manner(beams=beams))
+    written = writer.write(read, [_enough_for(len(ids)) for ids in read], Manner(beams=beams))
     return [tokenizer.decode(best.tokens) for best, *_ in written]
+
+
+def _enough_for(length: int) -> int:
+    """Twice the next power of two and some: texts of like length have one limit, so that they run together."""
+    return 2 * 2 ** length.bit_length() + 8
 
 
 def _parts(cut: Portions, new: Sequence[str], scores: Sequence[float]) -> tuple[Part, ...]:

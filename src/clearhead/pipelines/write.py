@@ -42,7 +42,7 @@ class Writer:
         if isinstance(network, Network):
             return cls(network, continuing(network), tokenizer, isinstance(network.encoder, EncoderDecoder))
         if not (hasattr(network, "begin") and hasattr(network, "step")):
-            raise WrongTask(f"a {type(network).__name__} writes no text; choose a model that translates or goes on")
+            raise WrongTask(f"{type(network).__name__} writes no text; choose a model that translates or goes on")
         return cls(network, network, tokenizer, hasattr(network, "read"))
 
     @property
@@ -80,13 +80,17 @@ class Writer:
         return [[*opening, *ids] or [self.end] for ids in given]
 
     def controls(self, manner: Manner, limit: int) -> Controls:
-        """Make the rules: padding is never written, as far as it is a token of its own."""
+        """Make the rules: padding is never written, as far as it is a token of its own, nor what has no name."""
         pad = getattr(self.config, "pad_token_id", None)
+        padding = [] if pad in (None, self.end) or not self.sourced else [pad]
+        # tables are often longer than the vocabulary, for the sake of the GPU
+        spare = range(self.tokenizer.vocabulary, self.config.vocab_size)
+        nameless = [token for token in spare if self.tokenizer.id_to_token(token) is None]
         return Controls(
             end=(self.end,),
             limit=limit,
             least=manner.least,
-            banned=() if pad in (None, self.end) or not self.sourced else (pad,),
+            banned=(*padding, *nameless),
             repetition_penalty=manner.repetition_penalty,
             no_repeat=manner.no_repeat,
             stop=manner.stop,

@@ -10,6 +10,7 @@ from clearhead.errors import BadCheckpoint, NotFound, require
 from clearhead.text import families
 from clearhead.text.sentencepieces import marian
 
+TARGETS = "target.spm"
 _LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm"
 
 
@@ -31,6 +32,13 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
+
+
+def load_targets(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """The same for what a translator writes: OPUS-MT has pieces of its own for that, in target.spm."""
+    if (folder / TARGETS).exists() and (folder / "vocab.json").exists():
+        return marian(_read_object(folder / "vocab.json"), folder / TARGETS), {}
+    return load_folder(folder)
 
 
 def load_json(path: Path) -> tokenizers.Tokenizer:

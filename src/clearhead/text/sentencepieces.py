@@ -20,7 +20,7 @@ _LANGUAGE = re.compile(r">>[^<>]+<<")
 
 
 def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
-    """Unigram pieces of the source language, by their ids in the vocabulary of both languages: A </s>."""
+    """Unigram pieces of one language (in `source`), by their ids in the vocabulary of both languages: A </s>."""
     pieces, table = read_model(source)
     ids = vocabulary.values()
     numbered = all(type(i) is int for i in ids) and sorted(ids) == list(range(len(vocabulary)))

@@ -66,6 +66,11 @@ class Tokenizer:
         """Read what a checkpoint folder has: tokenizer.json, or vocab.txt, or vocab.json with merges.txt."""
         return cls(*files.load_folder(Path(folder)))
 
+    @classmethod
+    def of_targets(cls, folder: str | Path) -> Self:
+        """Read how the translations of a checkpoint are cut: as its sources, unless it has a target.spm (OPUS-MT)."""
+        return cls(*files.load_targets(Path(folder)))
+
     def save(self, folder: str | Path, *, max_length: int | None = None) -> None:
         """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them."""
         folder = Path(folder)

@@ -54,7 +54,8 @@ class WriteOptions(Options):
     def manner(self, prompt: int, *, beams: int = 1) -> Manner:
         """The same as `Model.generate` has it; `beams` are those of a pipeline that nobody told how many."""
         at_least_one("num_return_sequences", self.num_return_sequences)
-        wide = self.num_beams or (1 if self.do_sample else max(beams, self.num_return_sequences))
+        usual = 1 if self.do_sample else max(beams, self.num_return_sequences)
+        wide = usual if self.num_beams is None else self.num_beams
         least = self.min_new_tokens or max(0, (self.min_length or 0) - prompt)
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k

@@ -13,9 +13,10 @@ from torch import nn
 from clearhead.data.conll import join_documents
 from clearhead.data.finetuning import FineTuning
 from clearhead.data.look import Look, look
-from clearhead.errors import BadConfig, BadInput, require
+from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Figures
 from clearhead.hub.card import write_card
+from clearhead.hub.recurrent import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
 from clearhead.nn.heads import SentenceVector
@@ -83,6 +84,9 @@ def finetune(
     held_out = _read(task, dev, columns, recipe) if dev is not None else []
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
+    require(
+        not is_recurrent(find(source)), f"{source} is from before the Transformer; it learns translation", WrongTask
+    )
     start = Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
     model = task.prepare(start, labels)
     without_attention_dropout(model)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, Protocol
 
 import torch
@@ -21,9 +22,11 @@ from clearhead.hub.remote import find
 from clearhead.models import RECURRENT
 from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translate import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.text.files import TARGETS
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.shared import RUN
@@ -115,10 +118,11 @@ def translate(
     torch.manual_seed(recipe.train.seed)
     translator = prepare(model, pairs, recipe)
     task = Translation(translator.network, label_smoothing=recipe.label_smoothing)
-    held_out = _batches(measured, translator.tokenizer, recipe) if measured else None
+    cut = translator.tokenizer, translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model))
+    held_out = _batches(measured, cut, recipe) if measured else None
     result = train(
         task,
-        _batches(pairs, translator.tokenizer, recipe),
+        _batches(pairs, cut, recipe),
         recipe.train,
         out / RUN,
         device=device,
@@ -127,9 +131,13 @@ def translate(
         report=Report(out / RUN, tensorboard=tensorboard),
     )
     translator.network.eval()
+    if result.exit == "interrupted":
+        return Outcome(translator=translator, result=result, figures={})
     found = {} if held_out is None else figures(task, held_out, device) | _bleu(translator, measured, recipe)
-    if result.exit != "interrupted" and first_process():
+    if first_process():
         translator.save(out)
+        if recipe.model is None:
+            _keep_targets(find(model), out)
     return Outcome(translator=translator, result=result, figures=found)
 
 
@@ -181,9 +189,18 @@ def _loaded(model: str | Path) -> Translator:
     require(
         "causal_lm" in loaded.network.heads, f"{model} has no head that writes; choose one for translation", WrongTask
     )
+    reads = isinstance(loaded.encoder, EncoderDecoder)
+    require(reads, f"{model} goes on from a prompt and reads no source; train it with: finetune instruct", WrongTask)
     return loaded
 
 
-def _batches(pairs: Sequence[PairExample], tokenizer: Tokenizer, recipe: Translate) -> Parallel:
-    encoded = encode_parallel(pairs, tokenizer, length=recipe.length)
+def _keep_targets(folder: Path, out: Path) -> None:
+    """Copy what OPUS-MT cuts its translations with, so that training can go on from `out` as well."""
+    if (folder / TARGETS).is_file() and folder.resolve() != out.resolve():
+        for name in (TARGETS, "vocab.json"):
+            copyfile(folder / name, out / name)
+
+
+def _batches(pairs: Sequence[PairExample], cut: tuple[Tokenizer, Tokenizer], recipe: Translate) -> Parallel:
+    encoded = encode_parallel(pairs, cut[0], targets=cut[1], length=recipe.length)
     return Parallel(encoded, seed=recipe.train.seed, tokens=recipe.tokens)
