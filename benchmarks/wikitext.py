@@ -39,8 +39,7 @@ from clearhead.training.tasks import NextToken
 
 Ids = NDArray[np.int64]
 FILES = ("train", "valid", "test")
-LENGTH = 128  # tokens of a training sequence
-WINDOW = 256  # tokens seen at once in evaluation
+WINDOW = 256  # tokens seen at once, in training as in evaluation: a GPT knows no position that it never learnt
 TOKENS = 4096  # of a step
 PIECES = 8192  # of the bpe vocabulary
 
@@ -55,7 +54,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Row:
-    """A source of sequences of LENGTH tokens out of one row of ids; each epoch cuts and shuffles it anew."""
+    """A source of sequences of WINDOW tokens out of one row of ids; each epoch cuts and shuffles it anew."""
 
     ids: Ids
     seed: int = 0
@@ -64,15 +63,15 @@ class Row:
         per_epoch = self.batches_in(1)
         epoch, number = divmod(index, per_epoch)
         draw = rng(self.seed, epoch)
-        shift, each = int(draw.integers(LENGTH)), TOKENS // LENGTH
-        order = draw.permutation((len(self.ids) - 1) // LENGTH - 1)
-        starts = shift + LENGTH * order[number * each : (number + 1) * each]
-        places = starts[:, None] + np.arange(LENGTH)
+        shift, each = int(draw.integers(WINDOW)), TOKENS // WINDOW
+        order = draw.permutation((len(self.ids) - 1) // WINDOW - 1)
+        starts = shift + WINDOW * order[number * each : (number + 1) * each]
+        places = starts[:, None] + np.arange(WINDOW)
         ids, after = (torch.from_numpy(self.ids[places + step].ravel()) for step in (0, 1))
-        return Batch(ids, Packed.of([LENGTH] * len(starts)), targets={"next": after})
+        return Batch(ids, Packed.of([WINDOW] * len(starts)), targets={"next": after})
 
     def batches_in(self, epochs: float) -> int:
-        return max(int(epochs * (((len(self.ids) - 1) // LENGTH - 1) // (TOKENS // LENGTH))), 1)
+        return max(int(epochs * (((len(self.ids) - 1) // WINDOW - 1) // (TOKENS // WINDOW))), 1)
 
     def epoch_of(self, index: int) -> float:
         return index / self.batches_in(1)

@@ -63,6 +63,7 @@ def test_a_row_is_cut_anew_in_each_epoch():
     first, again = source.batch(0), source.batch(0)
     assert torch.equal(first.ids, again.ids)
     assert torch.equal(first.ids + 1, first.targets["next"])
+    assert set(first.layout.lengths) == {wikitext.WINDOW}  # so that every position of an evaluation was learnt
     seen = torch.cat([source.batch(index).ids for index in range(source.batches_in(1))])
     assert len(seen.unique()) == len(seen)
     assert not torch.equal(source.batch(source.batches_in(1)).ids, first.ids)
