@@ -65,10 +65,10 @@ def test_networks_that_read_a_source_are_left_alone(model: str) -> None:
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "gpt2", "xlnet"])
-def test_every_family_that_turns_ids_into_hidden_states_can_be_recorded(family: str) -> None:
+def test_every_family_that_turns_packed_ids_into_hidden_states_can_be_recorded(family: str) -> None:
     with torch.device("meta"):
         encoder = EVERY[family].encoder(EVERY[family].config())
-    assert is_recordable(Network(encoder, {}))
+    assert is_recordable(Network(encoder, {})) == (family != "xlnet")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

@@ -8,13 +8,14 @@ and losses see the batch as it was.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from clearhead.models.xlnet import XLNet
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
@@ -72,8 +73,11 @@ def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
 
 
 def is_recordable(network: nn.Module) -> bool:
-    """Ids to hidden states is all that can be recorded: nothing recurrent, and no source beside the ids."""
-    return isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder)
+    """Ids to hidden states is all that can be recorded: nothing recurrent, and no source beside the ids.
+
+    XLNet is left out: it lays its texts out in rectangles, which grow with the sequences that fill a batch up.
+    """
+    return isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder | XLNet)
 
 
 def _learns_on_a_gpu(encoder: Any) -> bool:
@@ -131,7 +135,8 @@ class _Recording:
             # a weight cast inside of a graph must not be found in the cache outside
             half = torch.is_autocast_enabled("cuda")
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
-                return forward(self.ids, self.layout, self.segments)
+                # anew each time: what a layout works out once and keeps must be worked out in the graph, for each batch
+                return forward(self.ids, replace(self.layout), self.segments)
 
         chance = torch.cuda.get_rng_state(device)
         _warm_up(run, weights, device)
