@@ -5,8 +5,8 @@ vectors against a threshold, which is chosen on the training data, as is the lay
 the word alone. CoNLL: a linear tagger on the frozen vectors, all layers mixed in shares that it learns; F1 as conlleval
 has it. word2vec and ELMo are trained here, on the same text; encoders are read from folders.
 
-usage: python benchmarks/contextual.py --wic DIR --conll DIR --out DIR [--corpus FILE …] [--model FOLDER …]
-       [--minutes 10] [--sentences N] [--pairs N] [--seeds 3] [--device cuda] [--json FILE]
+usage: python benchmarks/contextual.py --wic DIR --conll DIR --out DIR [--corpus FILE …] [--only elmo]
+       [--model FOLDER …] [--minutes 10] [--sentences N] [--pairs N] [--seeds 3] [--device cuda] [--json FILE]
        python benchmarks/contextual.py --table FILE …
        WiC: train.data.txt, train.gold.txt, dev.…; CoNLL: eng.train, eng.testa, eng.testb; trained models in --out stay
 """
@@ -28,6 +28,7 @@ from clearhead.data.examples import WordsExample
 from clearhead.pipelines.contextual import ContextualWords
 from clearhead.pipelines.words import WordVectors
 from clearhead.training.frozen import word_states
+from clearhead.training.loop import Result
 from clearhead.training.recipes.elmo import PretrainElmo, pretrain_elmo
 from clearhead.training.recipes.finetune import over_seeds
 from clearhead.training.recipes.probe import Probe, probe_tags
@@ -88,14 +89,23 @@ def readers(options: argparse.Namespace) -> Iterator[tuple[str, Read]]:
         return
     corpus, device = Corpus(options.corpus), options.device
     budget: dict[str, Any] = {"epochs": None, "minutes": options.minutes}
-    recipe = Vectors()
-    recipe = replace(recipe, train=replace(recipe.train, **budget))
-    vectors, _ = train_vectors(corpus, options.out / "word2vec", recipe, device=device)
-    yield "word2vec", static_words(vectors)
-    letters = PretrainElmo()
-    letters = replace(letters, train=replace(letters.train, **budget))
-    elmo, _ = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
-    yield "elmo", recurrent_words(ContextualWords(elmo.network.to(device).eval(), elmo.tokenizer))
+    if options.only != "elmo":
+        recipe = Vectors()
+        recipe = replace(recipe, train=replace(recipe.train, **budget))
+        vectors, result = train_vectors(corpus, options.out / "word2vec", recipe, device=device)
+        _whole(result)
+        yield "word2vec", static_words(vectors)
+    if options.only != "word2vec":
+        letters = PretrainElmo()
+        letters = replace(letters, train=replace(letters.train, **budget))
+        elmo, result = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
+        _whole(result)
+        yield "elmo", recurrent_words(ContextualWords(elmo.network.to(device).eval(), elmo.tokenizer))
+
+
+def _whole(result: Result) -> None:
+    if result.exit == "interrupted":
+        raise KeyboardInterrupt  # run it again to go on
 
 
 def wic_accuracy(read: Read, training: Pairs, dev: Pairs) -> tuple[float, int, float]:
@@ -129,6 +139,7 @@ def main() -> None:
     parser.add_argument("--conll", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--corpus", nargs="*", default=[])
+    parser.add_argument("--only", choices=["word2vec", "elmo"], help="train this one on the corpus, not both")
     parser.add_argument("--model", type=Path, nargs="*", default=[])
     parser.add_argument("--minutes", type=float, default=10.0, help="of training, word2vec and ELMo each")
     parser.add_argument("--sentences", type=int, help="of CoNLL to train on; default: all")
