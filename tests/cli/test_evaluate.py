@@ -58,6 +58,10 @@ def test_search_ranks_passages_by_vectors(run, folder, tmp_path):
     figures = json.loads(out)
     # the same text has the same vector; a query without a relevant passage is not counted
     assert (figures["mrr"], figures["map"], figures["queries"], figures["examples"]) == (100, 100, 1, 3)
+    named = tmp_path / "named.tsv"
+    named.write_text(f"query\tpassage\trelevance\n{path.read_text()}")
+    code, out, _ = run("evaluate", "search", "--data", named, "--model", folder, "--device", "cpu", "--json")
+    assert json.loads(out) == figures | {"data": str(named)}
 
 
 @pytest.mark.parametrize("task", ["classify", "label"])

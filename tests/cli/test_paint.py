@@ -13,7 +13,7 @@ from pipelines.peers import LONG, SENTENCES, TAGS, peers
 def terminal(monkeypatch):
     """Colours are on, as on a terminal, and written to what the tests read."""
     monkeypatch.setattr(paint, "for_people", lambda: True)
-    for verb in ("ask", "fill", "tag", "classify", "compare", "choose"):
+    for verb in ("ask", "fill", "tag"):
         monkeypatch.setattr(f"clearhead.cli.{verb}.for_people", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")

@@ -63,7 +63,7 @@ def test_impossible_questions_point_at_the_first_token():
     assert found.rejected == ()
 
 
-def test_what_cannot_be_learnt_from_is_left_out_and_reported():
+def test_what_cannot_be_learnt_from_is_left_out_and_reported(caplog):
     good = QuestionExample("good", "Who?", "The cat sat.", (("cat", 4), ("elsewhere", 0)))
     examples = [
         QuestionExample("moved", "Who?", "The cat sat.", (("cat", 5),)),
@@ -81,7 +81,8 @@ def test_what_cannot_be_learnt_from_is_left_out_and_reported():
     batch = found.encoded.batch(np.arange(1))
     assert batch.ids.tolist() == tokenizer().encode("Who?", "The cat sat.").ids
     assert found.text(0, int(batch.targets["starts"]), int(batch.targets["ends"])) == "cat"
-    with pytest.raises(BadInput, match=r"No question can be learnt from; the first: .*moved"):
+    assert "3 questions cannot be learnt from and are left out; the first, 'moved': the answer 'cat'" in caplog.text
+    with pytest.raises(BadInput, match=r"No question can be learnt from; the first, 'moved': the answer 'cat' is not"):
         encode_answers(examples[:1], tokenizer())
     assert len(encode_questions(examples, tokenizer()).encoded) == 4
 

@@ -114,9 +114,3 @@ def test_choices_of_different_number():
     assert batch.targets["choices"].tolist() == [2, 3]
     assert batch.targets["choice"].tolist() == [0, 2]
     assert encoded.lengths().tolist() == [sum(map(len, sequences(encoded.batch(np.array([i]))))) for i in (0, 1)]
-
-
-def test_progress_is_told():
-    told = []
-    encode_texts([TextExample("a", "b")] * 3000, tokenizer(), progress=lambda *report: told.append(report))
-    assert told == [(2048, 6000), (4096, 6000), (6000, 6000)]

@@ -24,6 +24,7 @@ GLUE = {
         "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n",
         ("a", "b", "NEUTRAL"),
     ),
+    "ours": ("text\tpair\tlabel\na\tb\tyes\n", ("a", "b", "yes")),
     "SMS": ("ham\tGo until jurong\nspam\tWIN\n", ("Go until jurong", None, "ham")),
 }
 
@@ -128,6 +129,8 @@ def test_choices(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"question": "He", "choices": ["runs.", "eats."], "answer": "runs."}\n')
     assert read_choices(path) == [ChoiceExample("He", ("runs.", "eats."), 0)]
+    path.write_text('{"article": "He ran.", "question": "What?", "options": ["To run.", "To eat."], "answer": "B"}\n')
+    assert read_choices(path) == [ChoiceExample("He ran.", ("What? To run.", "What? To eat."), 1)]
     path.write_text('{"question": "He", "choices": ["runs.", "eats."], "answer": "2"}\n')
     with pytest.raises(BadInput, match="line 1 has the label '2', which is none of its choices"):
         read_choices(path)

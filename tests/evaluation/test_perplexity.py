@@ -3,7 +3,7 @@ import math
 import pytest
 
 from clearhead.errors import BadInput
-from clearhead.evaluation.perplexity import perplexity, pseudo_perplexity
+from clearhead.evaluation.perplexity import perplexity
 
 
 def test_guessing_among_v_words_has_perplexity_v():
@@ -13,11 +13,6 @@ def test_guessing_among_v_words_has_perplexity_v():
 def test_sums_before_division():
     # 1 token of loss 4 and 3 tokens of loss 0: mean 1, not the mean 2 of the batches
     assert perplexity([4.0, 0.0], [1, 3]) == pytest.approx(math.e)
-
-
-def test_pseudo_perplexity_divides_by_all_tokens_of_the_corpus():
-    halves, quarter = [math.log(0.5)] * 3, [math.log(0.25)]
-    assert pseudo_perplexity([halves, quarter]) == pytest.approx(2 ** (5 / 4))  # (3·1 + 2) bits over 4 tokens
 
 
 def test_too_large_for_a_float():

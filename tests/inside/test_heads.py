@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 
 from clearhead.errors import BadInput
 from clearhead.inside import heads
-from clearhead.inside.heads import SCALE, pack_weights, unpack_weights
+from clearhead.inside.heads import SCALE, pack_weights
 from clearhead.inside.trace import trace, trace_ids
 from inside.encoders import HEADS, encoder, model
 from inside.pages import NASTY, Page
+
+
+def unpack_weights(data: bytes) -> torch.Tensor:
+    """Undo `pack_weights`, as the page does: thousandths, int16, flat."""
+    low, high = torch.frombuffer(bytearray(zlib.decompress(data)), dtype=torch.uint8).view(2, -1).to(torch.int16)
+    return low | high << 8
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=50))
@@ -53,7 +59,7 @@ def test_small_pictures_of_long_texts_stay_small():
 
 def test_a_text_that_is_too_long_for_a_page_is_refused(monkeypatch):
     monkeypatch.setattr(heads, "LIMIT", 4)
-    with pytest.raises(BadInput, match="The text has 5 tokens, the attention page shows at most 4"):
+    with pytest.raises(BadInput, match="the text has 5 tokens, this page shows at most 4"):
         trace_ids(encoder(), [1] * 5).heads()
 
 

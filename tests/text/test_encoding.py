@@ -26,8 +26,6 @@ def test_spans_and_characters(bert: Tokenizer) -> None:
     pieces = encoding.pieces_of_span(start, start + len("alerts"), part=1)
     assert [encoding.tokens[i] for i in pieces] == ["alert", "##s"]
     assert slice(*encoding.span_of_pieces(pieces[0], pieces[-1])) == slice(start, start + 6)
-    assert encoding.word_of_char(start + 5, part=1) == encoding.words[pieces[0]]
-    assert encoding.word_of_char(start - 1, part=1) is None
     assert encoding.span_of_word(4, part=1) == (start, start + 6)
     assert encoding.span_of_word(40, part=1) is None
     assert not encoding.pieces_of_span(2, 3, part=1)

@@ -181,7 +181,7 @@ def test_bad_files(tmp_path: Path, kind: str) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadInput, match=message):
             train_tokenizer([tmp_path / name], kind=kind)
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="is a folder; name the files in it"):
         train_tokenizer(tmp_path, kind=kind)
 
 

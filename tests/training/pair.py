@@ -1,9 +1,11 @@
 """Two processes that train together, started as torchrun would start them.
 
-usage: python -m training.pair MODE FOLDER...    MODE is "copies" of the network on both, or "shards" of it. A folder
-that is named twice is a run stopped by SIGTERM to one of the two, and resumed.
+usage: python -m training.pair MODE FOLDER...    MODE is "copies" of the network on both, or "shards" of it; with
+"spoilt" copies, steps in a row are bad. A folder that is named twice is a run stopped by SIGTERM to one of the two, and
+resumed.
 """
 
+import math
 import os
 import signal
 import socket
@@ -13,7 +15,9 @@ from pathlib import Path
 import torch
 
 from clearhead.data.batch import Batch
-from training.toy import ToySource, ToyTask, run
+from clearhead.training.loop import Result
+from clearhead.training.settings import Every
+from training.toy import Poisoned, ToySource, ToyTask, run
 
 
 def stop_rank_one(passes: int, _batch: Batch) -> None:
@@ -29,12 +33,21 @@ def judge(task: ToyTask) -> dict[str, float]:
     return {"f1": 0.5, "embedding": task.network.encoder.embeddings.token.weight.norm()}
 
 
-def train_as(rank: int, port: int, folder: Path, stopped: bool, shard: bool) -> None:
+def train_spoilt(folder: Path) -> Result:
+    """Go back from five bad steps, of which the loop hears when the next is under way."""
+    task = ToyTask()
+    return run(folder, task, Poisoned(task, 12, 26, math.inf), every=Every(log=100, save=3, evaluate=100))
+
+
+def train_as(rank: int, port: int, folder: Path, stopped: bool, mode: str) -> None:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if mode == "spoilt":
+        os.write(1, f"{train_spoilt(folder).exit}\n".encode())
+        return
     task = ToyTask(before=stop_rank_one if stopped else None)
     before = list(task.network.named_parameters())
-    options = {"steps": None, "epochs": 1.0, "evaluate": lambda: judge(task), "metric": "f1", "shard": shard}
+    options = {"steps": None, "epochs": 1.0, "evaluate": lambda: judge(task), "metric": "f1", "shard": mode == "shards"}
     result = run(folder, task, ToySource(batches=10), **options)
     # the network is as it was: whole, and the same parameters
     assert all(weight is now for (_, weight), now in zip(before, task.network.parameters(), strict=True))
@@ -54,7 +67,7 @@ def main() -> None:
         for rank in range(2):  # forked, because importing torch takes longer than training this
             child = os.fork()
             if not child:
-                train_as(rank, port, Path(folder), stopped, mode == "shards")
+                train_as(rank, port, Path(folder), stopped, mode)
                 os._exit(0)
             children.append(child)
         for child in children:

@@ -16,6 +16,7 @@ from clearhead.training.distributed import Ranks
 from clearhead.training.loop import Result
 from clearhead.training.passes import Passes
 from clearhead.training.sharding import Sharding
+from training.pair import train_spoilt
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 ROOT = Path(__file__).parents[2]
@@ -53,20 +54,34 @@ def assert_near(folder: Path, other: Path) -> None:
         assert_close(ours[name], theirs[name], atol=1e-5, rtol=1e-5)
 
 
+def train_together(mode: str, *folders: Path) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "training.pair", mode, *map(str, folders)]
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return output.stdout.split()
+
+
 @pytest.mark.parametrize("mode", ["copies", "shards"])
 def test_two_processes_equal_one_even_if_they_are_stopped(tmp_path, one, mode):
     whole, halves, begun = (tmp_path / name for name in ("whole", "halves", "begun"))
     shutil.copytree(one, begun)
     shutil.rmtree(checkpoints(begun)[-1])
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "training.pair", mode, *map(str, (whole, halves, halves, begun))]
-    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-    assert output.stdout.split() == ["finished"] * 2 + ["interrupted"] * 2 + ["finished"] * 4
+    assert train_together(mode, whole, halves, halves, begun) == [
+        *["finished"] * 2,
+        *["interrupted"] * 2,
+        *["finished"] * 4,
+    ]
     for folder in (whole, halves, begun):  # two went on where one had begun
         assert_near(folder, one)
     shutil.rmtree(checkpoints(whole)[-1])
     assert train_alone(whole).exit == "finished"  # and one goes on where two had
     assert_near(whole, one)
+
+
+def test_two_processes_go_back_together(tmp_path):
+    assert train_together("spoilt", tmp_path / "two") == ["finished"] * 2
+    train_spoilt(tmp_path / "one")
+    assert_near(tmp_path / "two", tmp_path / "one")
 
 
 def test_shards_are_not_compiled():

@@ -37,6 +37,7 @@ def test_a_recipe_file_holds_the_same_names(tmp_path):
     ("written", "message"),
     [
         ("train.learnin_rate=1", "unknown key train.learnin_rate; did you mean train.learning_rate?"),
+        ("schedule=linear", "unknown key schedule; did you mean train.schedule?"),
         ("zzz=1", "unknown key zzz; known: steps, train.learning_rate"),
         ("steps=many", "steps = 'many' is not of type int"),
         ("steps=1.5", "steps = 1.5 is not of type int"),

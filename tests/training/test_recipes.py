@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
+from clearhead.data.examples import TextExample, WordsExample
 from clearhead.errors import BadConfig, BadInput
 from clearhead.models.bert import BertConfig
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
-from clearhead.training.recipes.kinds import Options
+from clearhead.training.recipes.kinds import KINDS, Options
 from clearhead.training.recipes.networks import build, generator_config
 from clearhead.training.recipes.on_text import for_device
 from clearhead.training.recipes.pretrain import Masking, Pretrain, preset, pretrain
@@ -229,6 +230,18 @@ def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
     assert finetuning.evaluate(kind, again, finetuning.find_kind(kind).read(dev, {}))[metric] == pytest.approx(
         outcome.figures[metric]
     )
+
+
+def test_rare_classes_weigh_more(base):
+    tags = [WordsExample(("stone", "is"), ("B-THING", "O")), WordsExample(("is", "here"), ("O", "O"))]
+    texts = [TextExample("stone", None, label) for label in ("red", "blue", "blue", "blue")]
+    for name, examples, wanted in (("tag", tags, [2, 2 / 3]), ("classify", texts, [2 / 3, 2])):
+        kind = KINDS[name]
+        labels = kind.labels(examples)
+        model = kind.prepare(ch.load(base), labels)
+        encoded = kind.encode(examples, model.tokenizer, labels, 48)
+        task = kind.task(model, encoded, Options(class_weights=True))
+        assert task.class_weights.tolist() == pytest.approx(wanted)
 
 
 def documents(path, count: int, seed: int):

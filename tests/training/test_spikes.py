@@ -1,6 +1,8 @@
 """A bad step is skipped; bad steps in a row send the run back; then it stops and says why."""
 
 import math
+import os
+import signal
 
 import pytest
 import torch
@@ -12,21 +14,9 @@ from clearhead.training.optimisers import make_optimisers, optimiser_tensors
 from clearhead.training.sent import Sent
 from clearhead.training.settings import Every
 from clearhead.training.spikes import SETTLED, Noise, is_bad
-from training.toy import ToySource, ToyTask, final_tensors, network, rows, run, settings
+from training.toy import Poisoned, ToyTask, final_tensors, network, rows, run, settings
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-class Poisoned(ToySource):
-    """Batches from `first` to `last` make the loss what `factor` says."""
-
-    def __init__(self, task: ToyTask, first: int, last: int, factor: float) -> None:
-        super().__init__()
-        self.range, self.factor = range(first, last + 1), factor
-        bad = {tuple(super(Poisoned, self).batch(index).ids.tolist()) for index in self.range}
-        task.before = lambda _passes, batch: setattr(
-            task, "factor", factor if tuple(batch.ids.tolist()) in bad else 1.0
-        )
 
 
 def settled(values: list[float]) -> Noise:
@@ -144,3 +134,36 @@ def test_interrupted_between_bad_steps_goes_the_same_way(tmp_path):
     assert stops
     for name in ours:
         assert_close(ours[name], theirs[name], atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "every", [Every(log=100, save=3, evaluate=100, keep=1), Every(log=2, save=3, evaluate=1, keep=1)]
+)
+def test_stopped_after_every_step_goes_the_same_way(tmp_path, every):
+    def go(folder, *, stop: bool):
+        task = ToyTask()
+        source = Poisoned(task, 12, 26, math.inf)
+        poison = task.before
+
+        def before(passes, batch):
+            poison(passes, batch)
+            if stop and passes == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        task.before = before
+        weight = task.network.encoder.embeddings.token.weight
+        # a metric that goes up and down, and is the same for the same weights
+        return run(
+            folder, task, source, evaluate=lambda: {"f1": math.sin(1e3 * weight.sum())}, metric="f1", every=every
+        )
+
+    whole, sessions = go(tmp_path / "whole", stop=False), 1
+    while (result := go(tmp_path / "pieces", stop=True)).exit == "interrupted":
+        sessions += 1
+    assert sessions > 12  # those that were rolled back are among them
+    assert (result.best, result.best_step) == (whole.best, whole.best_step)
+    ours, theirs = final_tensors(tmp_path / "pieces"), final_tensors(tmp_path / "whole")
+    for name in ours:
+        assert_close(ours[name], theirs[name], atol=0, rtol=0)
+    names = [sorted(path.name for path in (tmp_path / one).iterdir()) for one in ("whole", "pieces")]
+    assert names[0] == names[1]

@@ -102,6 +102,17 @@ class ToySource:
         return index / self.batches
 
 
+class Poisoned(ToySource):
+    """Batches from `first` to `last` make the loss of the task `factor` times as large."""
+
+    def __init__(self, task: ToyTask, first: int, last: int, factor: float) -> None:
+        super().__init__()
+        bad = {tuple(self.batch(index).ids.tolist()) for index in range(first, last + 1)}
+        task.before = lambda _passes, batch: setattr(
+            task, "factor", factor if tuple(batch.ids.tolist()) in bad else 1.0
+        )
+
+
 def settings(**changes: object) -> Settings:
     every = Every(log=2, save=3, evaluate=4)
     return Settings(**{"steps": 12, "accumulate": 3, "learning_rate": 0.01, "every": every, **changes})
@@ -130,7 +141,7 @@ def _die_at(kind: str, when: int) -> ToyTask:
         number = signal.SIGKILL if kind == "kill" else signal.SIGTERM
         return ToyTask(before=lambda passes, _batch: kill(number) if passes == when else None)
     count = 0
-    stage = {"tensors": "write_tensors", "sync": "_sync"}[kind]
+    stage = {"tensors": "write_tensors", "sync": "sync"}[kind]
     real = getattr(checkpoint, stage)
 
     def dying(*values: object) -> None:

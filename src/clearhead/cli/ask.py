@@ -14,7 +14,7 @@ from clearhead.cli.inout import (
     read_sources,
     shown,
 )
-from clearhead.cli.paint import Mark, around, for_people, say, scored
+from clearhead.cli.paint import Mark, around, for_people, say, tell
 
 
 def ask(
@@ -51,8 +51,6 @@ def ask(
             typer.echo(f"{found.score:.3f}  (no answer){where}")
             continue
         for one in found.candidates:
+            tell(one.score, shown(one.text, 200), f"({one.start}–{one.end}){where}")
             if for_people():
-                say(scored(one.score, shown(one.text, 200), f"({one.start}–{one.end}){where}"))
                 say(around(text, Mark(one.start, one.end)))
-                continue
-            typer.echo(f"{one.score:.3f}  {shown(one.text, 200)}  ({one.start}–{one.end}){where}")

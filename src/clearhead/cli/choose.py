@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, ModelOption, check_texts, print_json, shown
-from clearhead.cli.paint import for_people, say, scored
+from clearhead.cli.paint import tell
 
 
 def choose(
@@ -26,7 +26,4 @@ def choose(
         print_json({"context": context, **found.to_dict()})
         return
     for score, text in sorted(zip(found.scores, candidates, strict=True), key=lambda pair: -pair[0]):
-        if for_people():
-            say(scored(score, shown(text, 100)))
-        else:
-            typer.echo(f"{score:.3f}  {shown(text, 100)}")
+        tell(score, shown(text, 100))

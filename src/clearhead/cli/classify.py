@@ -17,7 +17,7 @@ from clearhead.cli.inout import (
     quantised,
     shown,
 )
-from clearhead.cli.paint import for_people, say, scored
+from clearhead.cli.paint import tell
 
 
 def classify(
@@ -59,7 +59,4 @@ def classify(
             print_json({"text": text, **found.to_dict()})
             continue
         for label, score in list(found.scores.items())[: top or 1]:
-            if for_people():
-                say(scored(score, f"{label:<16}", shown(text)))
-            else:
-                typer.echo(f"{score:.3f}  {label:<16} {shown(text)}")
+            tell(score, f"{label:<15}", shown(text))

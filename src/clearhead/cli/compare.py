@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, ModelOption, SkillOption, check_texts, print_json
-from clearhead.cli.paint import for_people, say, scored
+from clearhead.cli.paint import tell
 
 
 def compare(
@@ -29,7 +29,4 @@ def compare(
         print_json({"first": first, "second": second, **found.to_dict()})
         return
     for label, score in found.scores.items():
-        if for_people():
-            say(scored(score, label))
-        else:
-            typer.echo(f"{score:.3f}  {label}")
+        tell(score, label)

@@ -7,10 +7,13 @@ import typer
 
 from clearhead.cli.inout import JsonOption, progress, up_to
 from clearhead.cli.recipe import (
+    CorpusOption,
     DeviceOption,
+    MinutesOption,
     RecipeOption,
     SetOption,
     ShardOption,
+    StepsOption,
     TensorboardOption,
     changes,
     check_shard,
@@ -22,16 +25,11 @@ from clearhead.cli.recipe import (
 
 def distil(
     teacher: Annotated[str, typer.Option(help="The model to learn from: a folder or a hub name.")],
-    corpus: Annotated[
-        list[str],
-        typer.Option(
-            "--corpus", help="Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
-        ),
-    ],
+    corpus: CorpusOption,
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the student.")],
     layers: Annotated[int | None, typer.Option(help="Layers of the student. Default: half of the teacher's.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
+    minutes: MinutesOption = None,
+    steps: StepsOption = None,
     relations: Annotated[
         bool,
         typer.Option(

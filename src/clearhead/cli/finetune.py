@@ -20,8 +20,7 @@ from clearhead.cli.recipe import (
     command_line,
     named_columns,
     pick_device,
-    print_figures,
-    stop_if_interrupted,
+    repeat,
 )
 from clearhead.cli.translation import finetune_translation, one_file
 
@@ -106,10 +105,8 @@ def finetune(
     check_shard(shard)
     place = pick_device(device)
 
-    def run(seed: int) -> dict[str, float]:
-        folder = out if seeds == 1 else out / f"seed-{seed}"
-        chosen = recipes.with_seed(plan, seed) if seeds > 1 else plan
-        outcome = recipes.finetune(
+    def run(folder: Path, chosen: recipes.Finetune) -> recipes.Outcome:
+        return recipes.finetune(
             task,
             source,
             train,
@@ -123,8 +120,5 @@ def finetune(
             tensorboard=tensorboard,
             command=command_line(),
         )
-        stop_if_interrupted(outcome.result, folder, json=json)
-        return outcome.figures
 
-    figures = recipes.over_seeds(run, range(seeds))
-    print_figures(task, out, figures, seeds=seeds, json=json)
+    repeat(run, plan, out, task=task, seeds=seeds, json=json)

@@ -1,12 +1,14 @@
 """Results for people on a terminal: bars for probabilities, and what was found marked in its text.
 
-Who reads through a pipe, or has set NO_COLOR, gets plain lines from the verbs themselves.
+Who reads through a pipe, or has set NO_COLOR, gets plain lines.
 """
 
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+import typer
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,6 +49,14 @@ def scored(score: float, *columns: str) -> "Text":
         line.append("  ")
         line.append(column.translate(_OBEYED), "" if number else "bold")
     return line
+
+
+def tell(score: float, *columns: str) -> None:
+    """Print a probability and what it is the probability of: in colour for people, in plain columns for the others."""
+    if for_people():
+        say(scored(score, *columns))
+    else:
+        typer.echo("  ".join([f"{score:.3f}", *columns]))
 
 
 def marked(text: str, marks: Sequence[Mark]) -> "Text":

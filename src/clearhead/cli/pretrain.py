@@ -7,10 +7,13 @@ import typer
 
 from clearhead.cli.inout import JsonOption, progress, up_to
 from clearhead.cli.recipe import (
+    CorpusOption,
     DeviceOption,
+    MinutesOption,
     RecipeOption,
     SetOption,
     ShardOption,
+    StepsOption,
     TensorboardOption,
     changes,
     check_shard,
@@ -21,15 +24,10 @@ from clearhead.cli.recipe import (
 
 
 def pretrain(
-    corpus: Annotated[
-        list[str],
-        typer.Option(
-            "--corpus", help="Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
-        ),
-    ],
+    corpus: CorpusOption,
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
-    minutes: Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")] = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")] = None,
+    minutes: MinutesOption = None,
+    steps: StepsOption = None,
     family: Annotated[
         str | None,
         typer.Option(
@@ -104,8 +102,12 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
 
     from clearhead.errors import BadConfig
     from clearhead.hub.config import read_config
+    from clearhead.models import FAMILIES
     from clearhead.training.recipes import language, networks, pretrain
 
+    families = [*FAMILIES, *language.FAMILIES]
+    if family not in (None, *families):
+        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(families)}")
     known = [*networks.HEADS, *language.FIRST]
     if objective not in (None, *known):
         raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(known)}")

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,10 @@ RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that change
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change one value of the recipe: --set train.learning_rate=3e-5.")
 ]
+CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
+CorpusOption = Annotated[list[str], typer.Option("--corpus", help=CORPUS)]
+MinutesOption = Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")]
+StepsOption = Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")]
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
 ]
@@ -35,7 +39,6 @@ ShardOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
-
 
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 
@@ -105,14 +108,22 @@ def print_result(model: object, result: "Result", out: Path, *, json: bool) -> N
     typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
 
 
-def stop_if_interrupted(result: "Result", out: Path, *, json: bool) -> None:
-    """After Ctrl-C there is nothing to measure or to repeat: say how to go on, and leave."""
-    if result.exit == "interrupted":
-        print_result(None, result, out, json=json)
-        raise typer.Exit
+def repeat(run: Callable[[Path, Any], Any], plan: Any, out: Path, *, task: str, seeds: int, json: bool) -> None:
+    """Let `run(folder, recipe)` train, once or with several seeds in a folder each, and say what was measured."""
+    from clearhead.training.recipes.finetune import over_seeds, with_seed
+
+    def once(seed: int) -> dict[str, float]:
+        folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
+        outcome = run(folder, recipe)
+        if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
+            print_result(None, outcome.result, folder, json=json)
+            raise typer.Exit
+        return outcome.figures
+
+    _print_figures(task, out, over_seeds(once, range(seeds)), seeds=seeds, json=json)
 
 
-def print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:
+def _print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:
     """Say once where a fine-tuned model is, and what was measured: mean and, over several seeds, deviation."""
     from clearhead.training.distributed import first_process
 

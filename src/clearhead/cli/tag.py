@@ -16,7 +16,7 @@ from clearhead.cli.inout import (
     progress,
     quantised,
 )
-from clearhead.cli.paint import Mark, for_people, marked, say, scored
+from clearhead.cli.paint import Mark, for_people, marked, say, tell
 
 
 def tag(
@@ -48,7 +48,4 @@ def tag(
         if for_people():
             say(marked(text, [Mark(one.start, one.end, one.label) for one in found.entities]))
         for one in found.words if words else found.entities:
-            if for_people():
-                say(scored(one.score, f"{one.label:<10}", f"{one.text}  ({one.start}–{one.end})"))
-                continue
-            typer.echo(f"{one.score:.3f}  {one.label:<10} {one.text}  ({one.start}–{one.end})")
+            tell(one.score, f"{one.label:<9}", f"{one.text}  ({one.start}–{one.end})")

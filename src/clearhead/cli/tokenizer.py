@@ -17,7 +17,9 @@ def tokenizer() -> None:
 
 @app.command()
 def train(
-    files: Annotated[list[Path], typer.Argument(help='Text files, or .jsonl with a "text" field; .gz and .xz too.')],
+    files: Annotated[
+        list[Path], typer.Argument(help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.')
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     kind: Annotated[
         str, typer.Option(help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5 or xlnet.")

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.inout import print_json, progress, shown
-from clearhead.cli.recipe import changes, check_shard, pick_device, print_figures, stop_if_interrupted
+from clearhead.cli.recipe import changes, check_shard, pick_device, repeat
 from clearhead.errors import BadInput
 
 
@@ -53,8 +53,7 @@ def finetune_translation(
 ) -> None:
     """Train a translator, or look at its data, and say how it went."""
     from clearhead.training.overrides import override
-    from clearhead.training.recipes.finetune import over_seeds, with_seed
-    from clearhead.training.recipes.translate import recipe_for, translate
+    from clearhead.training.recipes.translate import Outcome, Translate, recipe_for, translate
 
     if dry_run:
         _look(data, columns, json=json)
@@ -62,10 +61,8 @@ def finetune_translation(
     check_shard(shard)
     plan, place = override(recipe_for(model), changes(recipe, set_)), pick_device(device)
 
-    def run(seed: int) -> dict[str, float]:
-        folder = out if seeds == 1 else out / f"seed-{seed}"
-        chosen = with_seed(plan, seed) if seeds > 1 else plan
-        outcome = translate(
+    def run(folder: Path, chosen: Translate) -> Outcome:
+        return translate(
             model,
             data,
             folder,
@@ -76,11 +73,8 @@ def finetune_translation(
             shard=shard,
             tensorboard=tensorboard,
         )
-        stop_if_interrupted(outcome.result, folder, json=json)
-        return outcome.figures
 
-    figures = over_seeds(run, range(seeds))
-    print_figures("translation", out, figures, seeds=seeds, json=json)
+    repeat(run, plan, out, task="translation", seeds=seeds, json=json)
 
 
 def evaluate_translator(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json, progress, up_to
-from clearhead.cli.recipe import DeviceOption, RecipeOption, SetOption, changes, pick_device
+from clearhead.cli.recipe import CORPUS, DeviceOption, RecipeOption, SetOption, changes, pick_device
 
 app = typer.Typer(name="vectors", help="Train and ask word vectors.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -18,10 +18,7 @@ def vectors() -> None:
 
 @app.command()
 def train(
-    corpus: Annotated[
-        list[str],
-        typer.Argument(help="Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."),
-    ],
+    corpus: Annotated[list[str], typer.Argument(help=CORPUS)],
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the vectors.")],
     kind: Annotated[
         str | None, typer.Option(help="skipgram (guess the words around) or cbow (guess the word in the middle).")

@@ -1,5 +1,6 @@
 """Questions to windows over their contexts, and answers to token positions inside each window; offsets are exact."""
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +9,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Progress, Writer, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, ids_of
 from clearhead.data.examples import QuestionExample
 from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Pieces, Span
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import cuts
+
+log = logging.getLogger(__name__)
 
 _BLOCK = 1024
 
@@ -70,14 +73,13 @@ def encode_questions(
     *,
     length: int = 384,
     overlap: int = 128,
-    progress: Progress | None = None,
 ) -> AnswerWindows:
     """Cut contexts into windows of at most `length` tokens with the question in front, as `text.windows` does.
 
     Contexts that several questions share are tokenised once. A very long question shrinks the overlap to half the room.
     """
     require(bool(examples), "There are no examples.", BadInput)
-    contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)), progress)
+    contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
     questions = ids_of(tokenizer, [example.question for example in examples])
     specials = tokenizer.template.specials(pair=True)
     writer = Writer(tokenizer.template)
@@ -105,18 +107,20 @@ def encode_answers(
     *,
     length: int = 384,
     overlap: int = 128,
-    progress: Progress | None = None,
 ) -> AnswerWindows:
     """Cut into windows, with targets: starts and ends (E,), both 0 where a window does not hold the answer whole.
 
     Where several answers are given, the first is learnt. Questions whose answers are not in the context where they say
     are left out and listed in `rejected`.
     """
-    found = encode_questions(examples, tokenizer, length=length, overlap=overlap, progress=progress)
+    found = encode_questions(examples, tokenizer, length=length, overlap=overlap)
     pieces = [_pieces_of(example, spans) for example, spans in zip(examples, found.spans, strict=True)]
     reasons = [_unusable(example, span) for example, span in zip(examples, pieces, strict=True)]
     rejected = tuple(Rejected(e.id, reason) for e, reason in zip(examples, reasons, strict=True) if reason is not None)
-    require(len(rejected) < len(examples), f"No question can be learnt from; the first: {rejected[:1]}", BadInput)
+    if rejected:
+        first = f"the first, {rejected[0].id!r}: {rejected[0].reason}"
+        require(len(rejected) < len(examples), f"No question can be learnt from; {first}.", BadInput)
+        log.warning("%d questions cannot be learnt from and are left out; %s.", len(rejected), first)
     begin, end = np.array(pieces, dtype=np.int64)[found.owners].T
     holds = (begin >= found.first) & (end < found.first + found.count)
     shift = found.passage - found.first
@@ -125,13 +129,11 @@ def encode_answers(
     return replace(found.only(usable, targets), rejected=rejected)
 
 
-def _contexts(tokenizer: Tokenizer, texts: list[str], progress: Progress | None) -> dict[str, Pieces]:
+def _contexts(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Pieces]:
     found: dict[str, Pieces] = {}
     for start in range(0, len(texts), _BLOCK):
         block = texts[start : start + _BLOCK]
         found.update(zip(block, tokenizer.pieces_batch(block), strict=True))
-        if progress is not None:
-            progress(len(found), len(texts))
     return found
 
 

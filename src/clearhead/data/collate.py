@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Progress, Writer, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, ids_of
 from clearhead.data.examples import ChoiceExample, Label, PairExample, TextExample
 from clearhead.data.labels import Labels
 from clearhead.errors import BadInput, InputTooLong, require
@@ -21,7 +21,6 @@ def encode_texts(
     labels: Labels | None = None,
     *,
     length: int | None = None,
-    progress: Progress | None = None,
 ) -> Encoded:
     """Tokenise texts or pairs; targets: classes (E,), classes (E, L) where there are several each, or scores (E,).
 
@@ -32,7 +31,7 @@ def encode_texts(
     targets = _targets([example.label for example in examples], labels)
     firsts = [example.text for example in examples]
     seconds = [example.pair for example in examples if example.pair is not None]
-    ids = ids_of(tokenizer, firsts + seconds, progress)
+    ids = ids_of(tokenizer, firsts + seconds)
     writer = _Fitting(tokenizer, length, pair=bool(seconds))
     for i in range(len(examples)):
         writer.add(ids[i], ids[len(examples) + i] if seconds else None)
@@ -44,7 +43,6 @@ def encode_pairs(
     tokenizer: Tokenizer,
     *,
     length: int | None = None,
-    progress: Progress | None = None,
 ) -> Encoded:
     """Tokenise both sides of pairs on their own: a batch is all first texts, then all second; target: similarity."""
     require(bool(examples), "There are no examples.", BadInput)
@@ -52,7 +50,7 @@ def encode_pairs(
     require(len(scored) == 1, "Some pairs have a score and some have none; give all of them one, or none.", BadInput)
     texts = [example.first for example in examples] + [example.second for example in examples]
     writer = _Fitting(tokenizer, length, pair=False)
-    for ids in ids_of(tokenizer, texts, progress):
+    for ids in ids_of(tokenizer, texts):
         writer.add(ids, None)
     scores = {"similarity": np.array([example.score for example in examples], dtype=np.float32)}
     members = np.arange(len(texts)).reshape(2, -1).T
@@ -64,7 +62,6 @@ def encode_choices(
     tokenizer: Tokenizer,
     *,
     length: int | None = None,
-    progress: Progress | None = None,
 ) -> Encoded:
     """Tokenise each choice as a pair with its context; targets: choices (how many there are) and choice (the right)."""
     require(bool(examples), "There are no examples.", BadInput)
@@ -72,7 +69,7 @@ def encode_choices(
     require(len(known) == 1, "Some questions have a label and some have none; give all of them one, or none.", BadInput)
     counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
     texts = [example.context for example in examples] + [text for example in examples for text in example.choices]
-    ids = ids_of(tokenizer, texts, progress)
+    ids = ids_of(tokenizer, texts)
     writer = _Fitting(tokenizer, length, pair=True)
     for i, owner in enumerate(np.repeat(np.arange(len(examples)), counts).tolist()):
         writer.add(ids[owner], ids[len(examples) + i])

@@ -23,9 +23,11 @@ PAIRS = (
     ("text1", "text2"),
     ("anchor", "positive"),
     ("first", "second"),
+    ("text", "pair"),
+    ("query", "passage"),
 )
 CLASSES = ("gold_label", "label", "labels", "class", "category", "Quality", "is_duplicate", "entailment_judgment")
-SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "label")
+SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "relevance", "label")
 
 
 def open_table(source: str | Path, header: Sequence[str] | None, say: Say = log.info) -> Table:

@@ -1,11 +1,10 @@
 """DREAM (Sun et al. 2019): dialogues with questions, each with choices of which one is right."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from clearhead.data.examples import ChoiceExample
 from clearhead.data.json_files import read_json
-from clearhead.data.readers import choice_example
+from clearhead.data.readers import choice_example, with_question
 from clearhead.errors import BadInput
 
 
@@ -26,8 +25,7 @@ def read_dream(path: str | Path) -> list[ChoiceExample]:
             turns, questions, _ = record
             for asked in questions:
                 example = choice_example("\n".join(turns), asked["choice"], asked["answer"], where)
-                choices = tuple(f"{asked['question']} {choice}" for choice in example.choices)
-                found.append(replace(example, choices=choices))
+                found.append(with_question(example, asked["question"]))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadInput):
                 raise

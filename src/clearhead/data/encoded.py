@@ -3,7 +3,7 @@
 # N tokens of all sequences · S sequences · E items, which are shuffled: texts, windows, pairs, questions with choices
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,8 @@ from clearhead.nn.layout import Packed
 from clearhead.text.template import Special, Template
 from clearhead.text.tokenizer import Tokenizer
 
-Progress = Callable[[int, int], None]  # texts done, texts in all
 Arrays = Mapping[str, NDArray[Any]]
-_BLOCK = 2048  # texts between two reports of progress
+_BLOCK = 2048  # texts at a time, since what the library makes of each is larger than its ids
 
 
 @dataclass(frozen=True)
@@ -126,11 +125,9 @@ class Writer:
         return Encoded(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column, shortened)
 
 
-def ids_of(tokenizer: Tokenizer, texts: Sequence[str], progress: Progress | None = None) -> list[list[int]]:
-    """Tokenise many texts, without special tokens, with a report now and then."""
+def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Tokenise many texts, without special tokens."""
     found: list[list[int]] = []
     for start in range(0, len(texts), _BLOCK):
         found += tokenizer.ids_batch(texts[start : start + _BLOCK])
-        if progress is not None:
-            progress(len(found), len(texts))
     return found

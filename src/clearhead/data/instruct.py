@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from clearhead.data.columns import Say, choose, open_table
-from clearhead.data.encoded import Encoded, Progress, ids_of
+from clearhead.data.encoded import Encoded, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.following import NOTHING
 from clearhead.data.readers import read_pairs
@@ -39,9 +39,7 @@ def read_instructions(
     return [PairExample(one.first, one.second) for one in pairs]
 
 
-def encode_instructions(
-    examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, progress: Progress | None = None
-) -> Encoded:
+def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int) -> Encoded:
     """Tokenise prompt, answer and end; token target `next`: the token after each if it is the answer's, else NOTHING.
 
     Of what is longer than `length` tokens the beginning of the prompt is cut off, then the end of the answer.
@@ -49,7 +47,7 @@ def encode_instructions(
     require(length >= 3, f"Inputs of {length} tokens hold no prompt, answer and end; give 3 or more.")
     before, after = round_a_document(tokenizer)
     texts = [one.first for one in examples] + [SEPARATOR + one.second.strip() for one in examples]
-    pieces = ids_of(tokenizer, texts, progress)
+    pieces = ids_of(tokenizer, texts)
     ids, labels, ends, shortened = array("i"), array("i"), [0], 0
     for prompt, answer in zip(pieces[: len(examples)], pieces[len(examples) :], strict=True):
         answer = [*answer, after[0]]

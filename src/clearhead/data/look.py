@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.data.encoded import Progress, ids_of
+from clearhead.data.encoded import ids_of
 from clearhead.data.examples import ChoiceExample, Example, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
@@ -15,6 +15,7 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import cuts
 
 _SHOWN = 20  # labels
+_EXAMPLES = 3
 _WIDTH = 100  # characters of an example
 
 
@@ -81,22 +82,15 @@ class Look:
         }
         lines += [f"  note      {count:,} rows {what}" for what, count in counts.items() if count]
         if new := self.new_labels.get(one.name):
-            lines.append(f"  error     labels that {self.sets[0].name} has not: {', '.join(new[:_SHOWN])}")
+            first = self.sets[0].name
+            lines.append(f"  note      labels that {first} has not, which count as wrong: {', '.join(new[:_SHOWN])}")
         return lines + [f"  example   {example}" for example in one.examples]
 
 
-def look(
-    sets: dict[str, Sequence[Example]],
-    tokenizer: Tokenizer,
-    *,
-    length: int,
-    overlap: int = 128,
-    show: int = 3,
-    progress: Progress | None = None,
-) -> Look:
+def look(sets: dict[str, Sequence[Example]], tokenizer: Tokenizer, *, length: int, overlap: int = 128) -> Look:
     """Look at named sets, the training data first; inputs of more than `length` tokens are cut or windowed."""
     require(bool(sets) and all(sets.values()), "There is nothing to look at: a set has no examples.", BadInput)
-    found = tuple(_look(name, rows, tokenizer, length, overlap, show, progress) for name, rows in sets.items())
+    found = tuple(_look(name, rows, tokenizer, length, overlap) for name, rows in sets.items())
     keys = {name: [tuple(_inputs(example)) for example in rows] for name, rows in sets.items()}
     first, *others = sets
     seen, known = set(keys[first]), found[0].labels
@@ -108,21 +102,13 @@ def look(
     )
 
 
-def _look(
-    name: str,
-    rows: Sequence[Example],
-    tokenizer: Tokenizer,
-    length: int,
-    overlap: int,
-    show: int,
-    progress: Progress | None,
-) -> SetLook:
+def _look(name: str, rows: Sequence[Example], tokenizer: Tokenizer, length: int, overlap: int) -> SetLook:
     inputs = [texts for example in rows for texts in _inputs(example)]
     unique = list(dict.fromkeys(text for texts in inputs for text in texts))
-    counts = dict(zip(unique, map(len, ids_of(tokenizer, unique, progress)), strict=True))
+    counts = dict(zip(unique, map(len, ids_of(tokenizer, unique)), strict=True))
     specials = {1: tokenizer.template.specials(pair=False), 2: tokenizer.template.specials(pair=True)}
     lengths = np.array([sum(counts[text] for text in texts) + specials[len(texts)] for texts in inputs])
-    labels = [_label(example) for example in rows]
+    labels = [label_of(example) for example in rows]
     scores = [label for label in labels if isinstance(label, float)]
     windows = None
     if isinstance(rows[0], WordsExample | QuestionExample):
@@ -147,7 +133,7 @@ def _look(
         empty=sum(any(not text.strip() for texts in _inputs(example) for text in texts) for example in rows),
         repeated=len(rows) - len({tuple(_inputs(example)) for example in rows}),
         misplaced=sum(isinstance(example, QuestionExample) and bool(misplaced(example)) for example in rows),
-        examples=[_show(example) for example in rows[:show]],
+        examples=[_show(example) for example in rows[:_EXAMPLES]],
     )
 
 
@@ -166,7 +152,8 @@ def _inputs(example: Example) -> list[tuple[str, ...]]:
             return [(first,), (second,)]
 
 
-def _label(example: Example) -> tuple[str, ...] | float | None:
+def label_of(example: Example) -> tuple[str, ...] | float | None:
+    """What is to be learnt of an example: names, a score, or None where it is not said."""
     match example:
         case TextExample(label=str(label)):
             return (label,)
@@ -183,7 +170,7 @@ def _label(example: Example) -> tuple[str, ...] | float | None:
 
 
 def _show(example: Example) -> str:
-    label = _label(example)
-    said = "" if label is None else f" → {label if isinstance(label, float) else ' '.join(label)}"
+    label = label_of(example)
+    said = "" if label is None else f" → {f'{label:g}' if isinstance(label, float) else ' '.join(label)}"
     texts = " | ".join(dict.fromkeys(" ".join(text.split()) for texts in _inputs(example) for text in texts))
     return (texts if len(texts) <= _WIDTH else texts[: _WIDTH - 1] + "…") + said[:_WIDTH]

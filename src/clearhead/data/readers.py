@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from clearhead.data.columns import CLASSES, SCORES, Say, choose, choose_texts, open_table
@@ -119,7 +120,8 @@ def read_choices(
 ) -> list[ChoiceExample]:
     """Read what may follow a context: a column that is a list, or several columns (SWAG: ending0 … ending3).
 
-    The label counts from 0, or is the right choice itself, or its letter (MuTual: A … D).
+    The label counts from 0, or is the right choice itself, or its letter (MuTual: A … D). A question beside the context
+    (RACE: article, question) goes with each choice.
     """
     table = open_table(source, None, say)
     column = choose(table, "context", context, CONTEXTS, say)
@@ -134,10 +136,19 @@ def read_choices(
         offered = [list(row) for row in zip(*(_strings(table, name) for name in choices or ()), strict=True)]
     target = choose(table, "label", label, ("label", "answer", "answers"), say)
     answers = [None] * len(table) if target is None else _parsed(table, target, a_class)
-    return [
+    found = [
         choice_example(start, options, None if answer is None else str(answer), table.where(row))
         for row, (start, options, answer) in enumerate(zip(_strings(table, str(column)), offered, answers, strict=True))
     ]
+    asked = choose(table, "question", None, ("question",), say)
+    if asked in (None, column):
+        return found
+    return [with_question(*pair) for pair in zip(found, _strings(table, str(asked)), strict=True)]
+
+
+def with_question(example: ChoiceExample, question: str) -> ChoiceExample:
+    """Put the question before each choice."""
+    return replace(example, choices=tuple(f"{question} {choice}" for choice in example.choices))
 
 
 def choice_example(context: str, choices: Sequence[str], answer: str | None, where: str) -> ChoiceExample:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Encoded, Progress, Writer
+from clearhead.data.encoded import Encoded, Writer
 from clearhead.data.examples import WordsExample
 from clearhead.data.labels import Labels
 from clearhead.errors import BadInput, require
@@ -14,7 +14,6 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import windows
 
 NO_LABEL = -100
-_REPORT = 2000
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class TagWindows:
     owners: NDArray[np.int64]  # (E,) the sentence of each window
     words: NDArray[np.int32]  # (N,)
     sizes: NDArray[np.int64]  # words of each sentence
-    without_pieces: int  # words that the tokenizer leaves nothing of, such as a lone control character
 
     def by_word(self, values: NDArray[np.int64]) -> list[list[int | None]]:
         """Give each word its value out of (N,) token values; None for words without pieces."""
@@ -45,7 +43,6 @@ def encode_tags(
     *,
     length: int = 512,
     overlap: int | None = None,
-    progress: Progress | None = None,
 ) -> TagWindows:
     """Tokenise sentences of words; with labels, target: tags (N,), -100 where a token speaks for no word.
 
@@ -56,7 +53,6 @@ def encode_tags(
     owners: list[int] = []
     spoken: list[NDArray[np.int32]] = []
     tags: list[NDArray[np.int64]] = []
-    count = 0
     for i, example in enumerate(examples):
         require(bool(example.words), f"Sentence {i + 1} has no words.", BadInput)
         before: int | None = None  # goes on through windows: without overlap, one may start inside a word
@@ -74,13 +70,9 @@ def encode_tags(
             writer.add(encoding.ids[passage.start : passage.stop])
             if known is not None:
                 tags.append(np.where(words >= 0, known[words], NO_LABEL))
-        count += len(example.words)
-        if progress is not None and ((i + 1) % _REPORT == 0 or i + 1 == len(examples)):
-            progress(i + 1, len(examples))
-    every = np.concatenate(spoken)
     encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})
     sizes = np.array([len(example.words) for example in examples])
-    return TagWindows(encoded, np.array(owners), every, sizes, count - int((every >= 0).sum()))
+    return TagWindows(encoded, np.array(owners), np.concatenate(spoken), sizes)
 
 
 def _tags(example: WordsExample, index: int) -> tuple[str, ...]:

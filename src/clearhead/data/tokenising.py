@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.data.chunks import chunks
 from clearhead.data.corpus import Corpus
 from clearhead.data.sentences import split_sentences
 from clearhead.data.shards import MANIFEST, PARTS, Shards, file_name, read_manifest
@@ -94,7 +95,7 @@ def _clear(folder: Path) -> None:
 
 def _documents(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]:
     dtype = np.uint16 if tokenizer.vocabulary <= 1 << 16 else np.uint32
-    for split in _ahead([split_sentences(text) for text in group] for group in _groups(texts)):
+    for split in _ahead([split_sentences(text) for text in group] for group in chunks(texts, _CHARACTERS, len)):
         ids = tokenizer.ids_batch([sentence for sentences in split for sentence in sentences])
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         tokens = np.fromiter(itertools.chain.from_iterable(ids), dtype, int(lengths.sum()))
@@ -102,19 +103,6 @@ def _documents(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]
         starts = np.concatenate([[0], np.cumsum(lengths)])[sentences]
         for i in range(len(split)):
             yield tokens[starts[i] : starts[i + 1]], lengths[sentences[i] : sentences[i + 1]]
-
-
-def _groups(texts: Iterable[str]) -> Iterator[list[str]]:
-    group: list[str] = []
-    size = 0
-    for text in texts:
-        group.append(text)
-        size += len(text)
-        if size >= _CHARACTERS:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import same_length
+from clearhead.text.streams import optional
 
 References = Sequence[str] | Sequence[Sequence[str]]
 
@@ -27,13 +28,10 @@ def chrf(references: References, translations: Sequence[str]) -> TranslationScor
 
 
 def _score(metric: str, references: References, translations: Sequence[str]) -> TranslationScore:
-    try:
-        import sacrebleu.metrics
-    except ImportError:
-        raise NotFound("sacrebleu is not installed; run `pip install 'clearhead[evaluate]'`.") from None
+    metrics = optional("sacrebleu.metrics", metric, "evaluate")
     require(not isinstance(translations, str), "translations is one text; give a list of them.", BadInput)
     same_length(references, translations, "translations")
-    scorer: Any = getattr(sacrebleu.metrics, metric)()
+    scorer: Any = getattr(metrics, metric)()
     score = scorer.corpus_score(list(translations), _streams(references)).score
     return TranslationScore(float(score), str(scorer.get_signature()))
 

@@ -50,6 +50,11 @@ class Conll:
     accuracy: float
     tokens: int
 
+    def figures(self) -> dict[str, float]:
+        """F1, precision and recall of all spans, and the accuracy, in percent."""
+        spans = {"f1": self.overall.f1, "precision": self.overall.precision, "recall": self.overall.recall}
+        return {**spans, "accuracy": self.accuracy}
+
     def report(self) -> str:
         """The lines that conlleval prints."""
         lines = [

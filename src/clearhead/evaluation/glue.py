@@ -1,6 +1,6 @@
-"""GLUE (Wang et al. 2018): the five metrics, and which task reports which. Between 0 and 1, or -1 and 1."""
+"""The five metrics of GLUE (Wang et al. 2018). Between 0 and 1, or -1 and 1."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,38 +49,6 @@ def spearman(gold: Values, predicted: Values) -> float:
     """Correlation of ranks, equal values sharing their mean rank; nan where one side is constant."""
     x, y = _numbers(gold, predicted)
     return pearson(_ranks(x), _ranks(y))
-
-
-METRICS: dict[str, Callable[[Values, Values], float]] = {
-    "accuracy": accuracy,
-    "f1": f1,
-    "matthews": matthews,
-    "pearson": pearson,
-    "spearman": spearman,
-}
-
-# the metric of the lectures' table comes first
-TASKS: dict[str, tuple[str, ...]] = {
-    "CoLA": ("matthews",),
-    "SST-2": ("accuracy",),
-    "MRPC": ("f1", "accuracy"),
-    "STS-B": ("spearman", "pearson"),
-    "QQP": ("f1", "accuracy"),
-    "MNLI": ("accuracy",),
-    "QNLI": ("accuracy",),
-    "RTE": ("accuracy",),
-    "WNLI": ("accuracy",),
-    "AX": ("matthews",),
-}
-
-
-def glue(task: str, gold: Values, predicted: Values) -> dict[str, float]:
-    """The figures that a GLUE task reports. "sst2" and "SST-2" are the same task; label 1 is the positive one."""
-    named = {name.replace("-", "").lower(): metrics for name, metrics in TASKS.items()}
-    metrics = named.get(task.replace("-", "").lower())
-    if metrics is None:
-        raise BadInput(f"{task!r} is not a GLUE task; choose one of {', '.join(TASKS)}.")
-    return {metric: METRICS[metric](gold, predicted) for metric in metrics}
 
 
 def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -21,11 +21,3 @@ def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
         return math.exp(total / tokens)
     except OverflowError:
         return math.inf
-
-
-def pseudo_perplexity(sentences: Sequence[Sequence[float]]) -> float:
-    """Score a masked model over a corpus (Salazar et al. 2020), independent of any masking rate.
-
-    sentences: for each, the log-probability of every token while that token alone is masked.
-    """
-    return perplexity([-math.fsum(tokens) for tokens in sentences], [len(tokens) for tokens in sentences])

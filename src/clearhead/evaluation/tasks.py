@@ -41,14 +41,14 @@ def evaluate_classes(model: Model, examples: Sequence[TextExample]) -> Figures:
     }
 
 
-def evaluate_labels(model: Model, examples: Sequence[TextExample], threshold: float = 0.5) -> Figures:
+def evaluate_labels(model: Model, examples: Sequence[TextExample]) -> Figures:
     """Several classes at once: F1 over all decisions, and how often every one of a text's is right, in percent."""
     right = found = true = exact = 0
     results = model.classify(_inputs(examples))
     _check_names({label for example in examples for label in _known(example.label)}, results)
     for example, result in zip(examples, results, strict=True):
         gold = set(_known(example.label))
-        chosen = {label for label, score in result.scores.items() if score > threshold}
+        chosen = {label for label, score in result.scores.items() if score > 0.5}
         right, found, true = right + len(gold & chosen), found + len(chosen), true + len(gold)
         exact += gold == chosen
     return {"f1": 200 * right / max(1, found + true), "exact": 100 * exact / len(examples)}
@@ -75,10 +75,7 @@ def evaluate_tags(model: Model, examples: Sequence[WordsExample]) -> Figures:
         for start, end in pairwise([0, *ends]):
             gold.append(list(_known(example.tags)[start:end]))
             predicted.append(given[start:end])
-    score = conlleval(gold, predicted)
-    overall = score.overall
-    figures = {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}
-    return {**figures, "accuracy": score.accuracy}
+    return conlleval(gold, predicted).figures()
 
 
 def evaluate_answers(model: Model, examples: Sequence[QuestionExample]) -> Figures:

@@ -26,12 +26,12 @@ def staged(folder: Path) -> Iterator[Path]:
         written = sorted(path for path in stage.rglob("*") if path.is_file())
         for path in written:
             _check_replaceable(folder / path.relative_to(stage))
-            _sync(path)
+            sync(path)
         for path in written:
             target = folder / path.relative_to(stage)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
-        _sync(folder)
+        sync(folder)
     except BaseException:
         shutil.rmtree(created[-1] if created else stage, ignore_errors=True)
         raise
@@ -44,7 +44,8 @@ def _check_replaceable(target: Path) -> None:
         raise BadInput(f"{target} is no plain file; give another name to write to")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of files, is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -8,8 +8,8 @@ from typing import Any
 from clearhead.hub.atomic import staged
 from clearhead.hub.config import Description
 from clearhead.hub.names import NAMES
+from clearhead.hub.remote import CARD
 
-_NAME = "README.md"
 # our head → the task by which the hub lists a model
 _TASKS = {
     "masked_lm": "fill-mask",
@@ -45,10 +45,10 @@ def model_card(
 
 def write_card(card: str, folder: Path) -> bool:
     """Write the card into a folder; one that is there already, perhaps by hand, stays. Says whether it wrote."""
-    if (folder / _NAME).exists():
+    if (folder / CARD).exists():
         return False
     with staged(folder) as stage:
-        (stage / _NAME).write_text(card, encoding="utf-8")
+        (stage / CARD).write_text(card, encoding="utf-8")
     return True
 
 

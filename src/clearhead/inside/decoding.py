@@ -4,7 +4,7 @@ from typing import Any
 
 from clearhead.errors import BadInput, require
 from clearhead.inside.numbers import rounded
-from clearhead.inside.page import page
+from clearhead.inside.page import check_length, page
 from clearhead.inside.view import View
 from clearhead.inside.writing import Watched, watch
 from clearhead.pipelines.model import Model
@@ -25,8 +25,7 @@ def decoding(model: Model, text: str, *, beams: int = 1, longest: int = 32, top:
     require(1 <= longest <= LIMIT, f"longest={longest} tokens cannot be shown; choose 1 to {LIMIT}", BadInput)
     require(top > 0, f"top={top} candidates cannot be shown; choose 1 or more", BadInput)
     writer = model.writer
-    length = len(writer.ids([text])[0])
-    require(length <= LIMIT, f"the text has {length} tokens, this page shows at most {LIMIT}; give a part", BadInput)
+    check_length(len(writer.ids([text])[0]), LIMIT)
     data = _data(writer, watch(writer, text, longest=longest, beams=beams, top=top), top)
     return View("decoding", page("decoding", "Word by word", SCRIPTS, data), data)
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
 from clearhead.inside.numbers import cosines, rounded
-from clearhead.inside.page import page
+from clearhead.inside.page import check_length, page
 from clearhead.inside.view import View
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
@@ -20,7 +20,7 @@ from clearhead.nn.record import evaluating, hidden_states
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 
-SCRIPTS = ("shared/heatmap.js", "main.js")
+SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "main.js")
 LIMIT = 128  # tokens; there is a table of their squares for every layer
 
 
@@ -29,12 +29,7 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
     require(top > 0, f"top={top} tokens cannot be shown; choose 1 or more", BadInput)
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
     encoding = model.tokenizer.encode(text, pair)
-    most = min(LIMIT, model.encoder.max_length)
-    require(
-        len(encoding) <= most,
-        f"the text has {len(encoding)} tokens, this page shows at most {most}; give a part of it",
-        BadInput,
-    )
+    check_length(len(encoding), min(LIMIT, model.encoder.max_length))
     (states,) = layer_states(model, [encoding])
     head = next((name for name in ("masked_lm", "causal_lm") if name in model.network.heads), None)
     data = {

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.errors import BadInput, require
 from clearhead.inside.layer import Layer
-from clearhead.inside.page import page
+from clearhead.inside.page import check_length, page
 
 # A weight is stored as whole thousandths and shown with three decimals, so the page shows exactly what is stored.
 # 12 × 12 heads of 512 tokens: 14 MB, against 32 MB with four decimals and 7 MB with one byte, which shows only two.
@@ -25,11 +24,7 @@ def heads_page(
     tokens: Sequence[str], sides: Sequence[int], layers: Sequence[Layer], start: tuple[int, int | None]
 ) -> str:
     """Build the page; it opens at the layer and head of `start`, None being the average of all heads."""
-    require(
-        len(tokens) <= LIMIT,
-        f"The text has {len(tokens)} tokens, the attention page shows at most {LIMIT}. Trace a part of the text.",
-        BadInput,
-    )
+    check_length(len(tokens), LIMIT)
     chunks, small = {}, []
     for layer in layers:
         planes = _planes(layer)
@@ -57,12 +52,6 @@ def pack_weights(weights: Tensor) -> bytes:
     # long runs of equal bytes are all there is to find: as small as a full search, six times as fast
     deflate = zlib.compressobj(strategy=zlib.Z_RLE)
     return deflate.compress(halves.numpy().tobytes()) + deflate.flush()
-
-
-def unpack_weights(data: bytes) -> Tensor:
-    """Undo `pack_weights`, as the page does: thousandths, int16, flat."""
-    low, high = torch.frombuffer(bytearray(zlib.decompress(data)), dtype=torch.uint8).view(2, -1).to(torch.int16)
-    return low | high << 8
 
 
 def _planes(layer: Layer) -> Tensor:

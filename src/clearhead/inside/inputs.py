@@ -9,10 +9,10 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.inside.numbers import rounded
-from clearhead.inside.page import page
+from clearhead.inside.page import check_length, page
 from clearhead.inside.trace import Traceable
 from clearhead.inside.view import View
-from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.record import evaluating
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
@@ -23,12 +23,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
     """Show the pieces of a text and the sum that the first layer gets; of each vector the first `features`."""
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
     encoding = model.tokenizer.encode(text, pair)
-    require(
-        len(encoding) <= min(LIMIT, model.encoder.max_length),
-        f"the text has {len(encoding)} tokens, this page shows at most {min(LIMIT, model.encoder.max_length)}; "
-        "give a part of it",
-        BadInput,
-    )
+    check_length(len(encoding), min(LIMIT, model.encoder.max_length))
     vectors = embedding_parts(model.encoder.embeddings, encoding.ids, encoding.segments)
     texts = [text] if pair is None else [text, pair]
     data = {
@@ -49,7 +44,7 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
 
     A model with rotary or relative positions has the token alone, so no sum; its attention brings the positions in.
     """
-    inner: Any = embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
+    inner = inner_of(embeddings)
     device = inner.token.weight.device
     row = torch.tensor(ids, device=device)
     with torch.no_grad(), evaluating(embeddings):

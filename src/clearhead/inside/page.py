@@ -8,6 +8,8 @@ from hashlib import sha256
 from importlib.resources import files
 from string import Template
 
+from clearhead.errors import BadInput, require
+
 
 def page(
     folder: str,
@@ -45,6 +47,13 @@ def page(
             f'<script type="application/octet-stream" id="{name}">{b64encode(data).decode()}</script>'
             for name, data in (chunks or {}).items()
         ),
+    )
+
+
+def check_length(tokens: int, most: int) -> None:
+    """Refuse a text that is too long for a picture."""
+    require(
+        tokens <= most, f"the text has {tokens} tokens, this page shows at most {most}; give a part of it", BadInput
     )
 
 

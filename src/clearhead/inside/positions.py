@@ -13,7 +13,7 @@ from clearhead.inside.numbers import cosines, rounded
 from clearhead.inside.page import page
 from clearhead.inside.trace import Traceable
 from clearhead.inside.view import View
-from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.embeddings import inner_of
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
@@ -74,8 +74,7 @@ def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
 
 
 def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
-    embeddings = encoder.embeddings
-    inner = embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
+    inner = inner_of(encoder.embeddings)
     shown = min(length, encoder.max_length)
     if hasattr(inner, "position"):
         where = torch.arange(shown, device=inner.token.weight.device) + first_position(inner)

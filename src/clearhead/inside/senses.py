@@ -18,7 +18,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.senses import find_word
 from clearhead.text import Encoding
 
-SCRIPTS = ("shared/heatmap.js", "shared/svg.js", "map.js", "main.js")
+SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "shared/svg.js", "map.js", "main.js")
 LIMIT = 100  # occurrences; a table of their squares is kept for every layer
 
 # the lectures' words, each with senses and texts

@@ -8,7 +8,7 @@ from typing import Any
 from clearhead.errors import BadInput, require
 from clearhead.inside.layer import Layer
 from clearhead.inside.numbers import rounded
-from clearhead.inside.page import page
+from clearhead.inside.page import check_length, page
 from clearhead.inside.view import View
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
@@ -20,11 +20,7 @@ def step_view(tokens: Sequence[str], layer: Layer, head: int, token: int) -> Vie
     layer.check_head(head)
     last = len(tokens) - 1
     require(0 <= token <= last, f"token {token} does not exist, the text has tokens 0 to {last}", BadInput)
-    require(
-        len(tokens) <= LIMIT,
-        f"the text has {len(tokens)} tokens, this page shows at most {LIMIT}; trace a part of the text",
-        BadInput,
-    )
+    check_length(len(tokens), LIMIT)
     q, k, v = layer.q[head], layer.k[head], layer.v[head]
     weights = layer.attention(head)
     data: dict[str, Any] = {

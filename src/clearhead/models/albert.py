@@ -4,7 +4,7 @@ The token table is narrow and projected to the model's width; all layers of a gr
 Pre-trained by filling masks and by telling whether two sentences are in order.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ from clearhead.errors import require
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 
@@ -105,7 +105,7 @@ def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     config, width = albert.config, albert.config.hidden_size
     dropout = config.classifier_dropout_prob
     pooler = Pooler(width, act="tanh")
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "masked_lm": lambda _: MaskedLMHead(
             width, albert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
         ),
@@ -116,10 +116,7 @@ def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
         "tags": lambda n: TokenHead(width, n, dropout),
         "span": lambda n: TokenHead(width, n),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, _INIT_STD)
-    return built
+    return build_heads(makers, outputs, _INIT_STD)
 
 
 def _preset(layers: int, width: int, heads: int) -> AlbertConfig:

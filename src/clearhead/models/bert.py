@@ -3,7 +3,7 @@
 Pre-trained by filling masks and by telling whether one sentence follows another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 
@@ -93,7 +93,7 @@ def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     config, width = bert.config, bert.config.hidden_size
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
     pooler = Pooler(width, act="tanh")
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "masked_lm": lambda _: MaskedLMHead(
             width, bert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
         ),
@@ -104,10 +104,7 @@ def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
         "tags": lambda n: TokenHead(width, n, dropout),
         "span": lambda n: TokenHead(width, n),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 def _preset(layers: int, width: int, heads: int) -> BertConfig:

@@ -3,7 +3,7 @@
 No segments, no pooler; each head that reads [CLS] has a layer of its own, with ReLU.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import sinusoidal_interleaved
@@ -113,7 +113,7 @@ class DistilBert(nn.Module):
 def heads(distilbert: DistilBert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs."""
     config, width = distilbert.config, distilbert.config.dim
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "masked_lm": lambda _: MaskedLMHead(
             width, distilbert.embeddings.token, act=config.activation, norm_eps=_NORM_EPS
         ),
@@ -122,10 +122,7 @@ def heads(distilbert: DistilBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
         "tags": lambda n: TokenHead(width, n, config.dropout),
         "span": lambda n: TokenHead(width, n, config.qa_dropout),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 PRESETS = {"base": DistilBertConfig()}

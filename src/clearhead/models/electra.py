@@ -4,7 +4,7 @@ Generator and discriminator are the same encoder with different heads ("masked_l
 narrower than the model is projected to its width. No pooler: each head that reads [CLS] has a layer of its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 
@@ -96,7 +96,7 @@ def heads(electra: Electra, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs."""
     config, width = electra.config, electra.config.hidden_size
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         # gelu here and before classes and choices, whatever the blocks use, as published
         "masked_lm": lambda _: MaskedLMHead(
             width, electra.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
@@ -107,10 +107,7 @@ def heads(electra: Electra, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
         "tags": lambda n: TokenHead(width, n, dropout),
         "span": lambda n: TokenHead(width, n),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 # the discriminators of table 6; "small" embeds narrowly

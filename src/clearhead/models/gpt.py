@@ -4,7 +4,7 @@ Pre-norm with a last norm, learned positions, GELU; the output matrix is the tok
 last token, as GPT did first (Radford et al. 2018).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -17,7 +17,7 @@ from clearhead.nn.cache import Cache
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.decoder import SelfAttention
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
-from clearhead.nn.heads import LastTokenHead, NextTokenHead, TokenHead
+from clearhead.nn.heads import HeadMakers, LastTokenHead, NextTokenHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 
 
@@ -124,15 +124,12 @@ class Gpt2(nn.Module):
 def heads(gpt: Gpt2, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs."""
     width = gpt.config.n_embd
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "causal_lm": lambda _: NextTokenHead(gpt.embeddings.token),
         "classes": lambda n: LastTokenHead(width, n),
         "tags": lambda n: TokenHead(width, n, gpt.config.resid_pdrop),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, gpt.config.initializer_range)
-    return built
+    return build_heads(makers, outputs, gpt.config.initializer_range)
 
 
 def _preset(layers: int, width: int, heads: int) -> Gpt2Config:

@@ -4,7 +4,7 @@ Pre-norm, rotary positions, a gated feed-forward (GeGLU), no biases. Every third
 `local_attention` tokens around; the two kinds turn their positions at different rates. No segments, no pooler.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -16,12 +16,14 @@ from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
 from clearhead.nn.heads import (
+    HeadMakers,
     MaskedLMHead,
     ReplacedTokenHead,
     SequenceHead,
     TokenHead,
     Transform,
     TransformedPooler,
+    build_heads,
 )
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
@@ -122,7 +124,7 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
     def token(n: int) -> TokenHead:
         return TokenHead(width, n, config.classifier_dropout, transform())
 
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "masked_lm": lambda _: MaskedLMHead(
             width, modernbert.embeddings.token, act="gelu", norm_eps=config.norm_eps, bias=False
         ),
@@ -134,10 +136,7 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
         "tags": token,
         "span": token,
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 def _small(layers: int, width: int, inner: int) -> ModernBertConfig:

@@ -4,7 +4,7 @@ Two differences in the model: positions are counted from `pad_token_id` + 1, and
 instead of the pooler. XLM-RoBERTa and CamemBERT are the same model with other vocabularies.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ from clearhead.errors import require
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
-from clearhead.nn.heads import MaskedLMHead, Pooler, SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.multihead import MultiHeadAttention
 
@@ -103,7 +103,7 @@ def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     config, width = roberta.config, roberta.config.hidden_size
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
     pooler = Pooler(width, act="tanh")
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         # gelu whatever the blocks use, as published
         "masked_lm": lambda _: MaskedLMHead(
             width, roberta.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
@@ -114,10 +114,7 @@ def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
         "tags": lambda n: TokenHead(width, n, dropout),
         "span": lambda n: TokenHead(width, n),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 def _preset(layers: int, width: int, heads: int) -> RobertaConfig:

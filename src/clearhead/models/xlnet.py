@@ -6,7 +6,7 @@ of earlier segments is left out, as it is in fine-tuning.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from clearhead.nn.blocks import FeedForward
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import TokenEmbeddings, initialise
-from clearhead.nn.heads import SequenceHead, TokenHead
+from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
 from clearhead.nn.two_stream import RelativeAttention, Stream, TwoStreamBlock, distances, look
 
@@ -158,17 +158,14 @@ def heads(xlnet: XLNet, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     config = xlnet.config
     pooler = LastPooler(config.d_model)
     of_text = partial(SequenceHead, pooler, config.d_model, dropout=config.summary_last_dropout)
-    build: dict[str, Callable[[int], nn.Module]] = {
+    makers: HeadMakers = {
         "permutation_lm": lambda _: GuessHead(xlnet.embeddings.token),
         "classes": of_text,
         "choice": of_text,
         "tags": lambda n: TokenHead(config.d_model, n),
         "span": lambda n: TokenHead(config.d_model, n),
     }
-    built = {name: build[name](count) for name, count in outputs.items()}
-    for head in built.values():
-        initialise(head, config.initializer_range)
-    return built
+    return build_heads(makers, outputs, config.initializer_range)
 
 
 def _preset(layers: int, width: int, heads: int, **sizes: Any) -> XLNetConfig:

@@ -1,4 +1,4 @@
-"""Attention from its simplest form up, each a few lines: no parameters, keys and values, scaled, scaled.
+"""Attention from its simplest form up, each a few lines: no parameters, keys and values, scaled.
 
 The form with several heads and learned matrices is `nn.multihead`; the fast ways to compute it are in `nn.attend`.
 """

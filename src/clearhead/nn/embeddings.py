@@ -2,7 +2,8 @@
 
 # E embedding width · D width; … is (N) packed or (B, T) padded
 
-import torch
+from typing import Any
+
 from torch import Tensor, nn
 
 from clearhead.errors import InputTooLong, require
@@ -111,10 +112,15 @@ def check_length(longest: int, limit: int) -> None:
     )
 
 
-def initialise(module: nn.Module, std: float, generator: torch.Generator | None = None) -> None:
+def inner_of(embeddings: Any) -> Any:
+    """The tables that are summed, without the projection that some families have after them."""
+    return embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
+
+
+def initialise(module: nn.Module, std: float) -> None:
     """Draw all matrices from N(0, std²) and set biases to 0, norms to 1, as BERT does."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            nn.init.normal_(part.weight, std=std, generator=generator)
+            nn.init.normal_(part.weight, std=std)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)

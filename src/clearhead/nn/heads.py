@@ -2,6 +2,7 @@
 
 # B batch · M chosen tokens · E embedding width · D width · L labels · V vocabulary; … is (N) packed or (B, T) padded
 
+from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 import torch
@@ -10,10 +11,20 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadInput, require
 from clearhead.nn.blocks import activation
+from clearhead.nn.embeddings import initialise
 from clearhead.nn.layout import Layout
 from clearhead.nn.linear import product
 
 Pooling = Literal["mean", "first", "max", "weighted"]
+HeadMakers = dict[str, Callable[[int], nn.Module]]  # from the number of outputs, by the head's name
+
+
+def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> dict[str, nn.Module]:
+    """Make the named heads, each with its number of outputs, and draw their weights."""
+    built = {name: makers[name](count) for name, count in outputs.items()}
+    for head in built.values():
+        initialise(head, std)
+    return built
 
 
 class MaskedLMHead(nn.Module):

@@ -11,7 +11,7 @@ from clearhead.errors import NotFound, require
 class LoRA(nn.Module):
     """A frozen `base` plus up(down(x)) · alpha / rank. It starts as exactly `base`, since `up` starts at 0.
 
-    `merge` adds the correction into the base matrix; `unmerge` restores the base bit for bit.
+    `merge` adds the correction into the base matrix.
     """
 
     def __init__(self, base: nn.Linear, rank: int, alpha: float | None = None) -> None:
@@ -22,12 +22,7 @@ class LoRA(nn.Module):
         self.down = nn.Parameter(base.weight.new_empty(rank, base.in_features))
         self.up = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
         nn.init.normal_(self.down, std=base.in_features**-0.5)
-        self._unmerged: Tensor | None = None
-
-    @property
-    def merged(self) -> bool:
-        """Whether the correction is part of the base matrix now."""
-        return self._unmerged is not None
+        self.merged = False
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)."""
@@ -38,16 +33,8 @@ class LoRA(nn.Module):
     def merge(self) -> None:
         """Fold the correction into the base matrix: no extra work per call."""
         if not self.merged:
-            # subtracting again would leave rounding behind, so the original is kept
-            self._unmerged = self.base.weight.detach().clone()
             self.base.weight += self.up @ self.down * self.scale
-
-    @torch.no_grad()
-    def unmerge(self) -> None:
-        """Take the correction out again, exactly."""
-        if self._unmerged is not None:
-            self.base.weight.copy_(self._unmerged)
-            self._unmerged = None
+            self.merged = True
 
 
 def add_lora(module: nn.Module, names: Iterable[str], rank: int, alpha: float | None = None) -> list[LoRA]:

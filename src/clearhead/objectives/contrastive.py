@@ -10,18 +10,16 @@ from clearhead.errors import BadInput, require
 from clearhead.objectives.loss import Loss
 
 
-def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0, symmetric: bool = False) -> Loss:
+def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0) -> Loss:
     """Find each anchor's positive among the batch's positives, by `scale` times their cosines; vectors (2·P, D).
 
-    `symmetric` also finds each positive's anchor and takes the mean. `scale` is one over the temperature.
+    `scale` is one over the temperature.
     """
     anchors, positives = _pairs(vectors)
     with torch.autocast(vectors.device.type, enabled=False):  # which would make the product half precision
         scores = scale * F.normalize(anchors, dim=-1) @ F.normalize(positives, dim=-1).mT  # (P, P)
     own = torch.arange(scores.shape[0], device=scores.device)
     total = F.cross_entropy(scores, own, reduction="sum")
-    if symmetric:
-        total = (total + F.cross_entropy(scores.mT, own, reduction="sum")) / 2
     count = scores.shape[0]
     return Loss(total, count, {"accuracy": ((scores.argmax(-1) == own).sum(), count)})
 

@@ -94,7 +94,6 @@ def answer(
     questions: Iterable[tuple[str, str]],
     search: Search | None = None,
     *,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Answer]:
     """Answer (question, context) pairs in order, each context of any length, all windows packed together.
@@ -103,7 +102,7 @@ def answer(
     the end's probability within a window instead, so that its scores do not compare across windows).
     """
     how = search or Search()
-    read = read_passages(network, tokenizer, questions, how, batch_tokens=batch_tokens, progress=progress)
+    read = read_passages(network, tokenizer, questions, how, progress=progress)
     return (_result(*found, how) for found in read)
 
 
@@ -116,7 +115,6 @@ def read_passages(
     questions: Iterable[tuple[str, str]],
     how: Search,
     *,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Read]:
     """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
@@ -129,7 +127,7 @@ def read_passages(
         texts = list(dict.fromkeys(text for pair in chunk for text in pair))
         pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
         cut = [Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
-        outputs = run(reader, [item.inputs for item in cut], batch_tokens=batch_tokens, progress=progress)
+        outputs = run(reader, [item.inputs for item in cut], progress=progress)
         for (_, context), item, tables in zip(chunk, cut, outputs, strict=True):
             yield context, pieces[context], item, tables
 

@@ -1,8 +1,9 @@
 """Which inputs run together: sorted by length, filled up to a number of tokens, so that short texts never wait."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
+from clearhead.data.chunks import chunks
 from clearhead.errors import BadInput, require
 
 Item = TypeVar("Item")
@@ -27,20 +28,6 @@ def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         tokens += lengths[index]
     if group:
         yield group
-
-
-def chunks(items: Iterable[Item], size: int, weigh: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
-    """Cut a stream into lists that weigh about `size`, so that a stream of any length needs the memory of one."""
-    chunk: list[Item] = []
-    weight = 0
-    for item in items:
-        chunk.append(item)
-        weight += weigh(item)
-        if weight >= size:
-            yield chunk
-            chunk, weight = [], 0
-    if chunk:
-        yield chunk
 
 
 def chunks_of_text(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -38,7 +38,6 @@ def choose(
     tokenizer: Tokenizer,
     questions: Iterable[Question],
     *,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Choice]:
     """Choose, for each context, among its candidates; `questions` are (context, candidates).
@@ -59,7 +58,7 @@ def choose(
         pairs = iter(inputs_of_pairs(tokenizer, [(context, one) for context, given in chunk for one in given], limit))
         inputs = [[next(pairs) for _ in given] for _, given in chunk]
         flat = [list(chain.from_iterable(item)) for item in inputs]
-        outputs = run(reader, flat, batch_tokens=batch_tokens, progress=progress)
+        outputs = run(reader, flat, progress=progress)
         for (_, given), candidates, rows in zip(chunk, inputs, outputs, strict=True):
             left = iter(rows)
             logits = torch.cat([_fits(merged(windows, [next(left) for _ in windows])) for windows in candidates])

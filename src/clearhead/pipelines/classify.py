@@ -45,7 +45,6 @@ def classify(
     labels: Sequence[str] | None = None,
     problem: str | None = None,
     top: int | None = None,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Classes]:
     """Classify texts, or pairs of texts, in order. `problem` is a checkpoint's problem_type.
@@ -54,7 +53,7 @@ def classify(
     as it has tokens of its own. Of a pair, the longer text is read so, beside the whole of the shorter.
     """
     require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
-    logits = class_logits(network, tokenizer, texts, batch_tokens=batch_tokens, progress=progress)
+    logits = class_logits(network, tokenizer, texts, progress=progress)
     return (_result(row, labels, problem, top) for row in logits)
 
 
@@ -63,7 +62,6 @@ def class_logits(
     tokenizer: Tokenizer,
     texts: Iterable[str | Pair],
     *,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Tensor]:
     """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
@@ -72,7 +70,7 @@ def class_logits(
 
     def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
         inputs = _inputs(tokenizer, chunk, network.encoder.max_length)
-        outputs = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
+        outputs = run(reader, inputs, progress=progress)
         for windows, rows in zip(inputs, outputs, strict=True):
             yield merged(windows, rows)
 

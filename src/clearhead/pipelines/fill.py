@@ -52,7 +52,6 @@ def fill(
     *,
     top: int = 5,
     candidates: Sequence[str | int] | None = None,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Filled]:
     """Fill the masks of texts, in order; a long text is read in windows, each mask where it sees most.
@@ -68,7 +67,7 @@ def fill(
     def results(chunk: list[str]) -> Iterator[Filled]:
         cut = _windows(tokenizer, chunk, network.encoder.max_length)
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-        outputs = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
+        outputs = run(reader, inputs, progress=progress)
         for text, item, tables in zip(chunk, cut, outputs, strict=True):
             yield _result(tokenizer, text, item, tables)
 

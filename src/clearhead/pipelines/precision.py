@@ -71,7 +71,7 @@ def similarities(queries: AnyVectors, vectors: AnyVectors, *, ranges: Ranges | N
             raise BadInput("int8 vectors are compared through the ranges they were quantised with; give ranges=")
         low, step = _scale(ranges)
         queries, vectors = (low + (array.astype(np.float32) + 128.5) * step for array in (queries, vectors))
-    return (_unit(queries) @ _unit(vectors).T).astype(np.float32)
+    return (unit(queries) @ unit(vectors).T).astype(np.float32)
 
 
 def _scale(ranges: Ranges) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -79,5 +79,6 @@ def _scale(ranges: Ranges) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return low, np.where(step == 0, np.float32(1), step)
 
 
-def _unit(vectors: AnyVectors) -> NDArray[np.float32]:
+def unit(vectors: AnyVectors) -> NDArray[np.float32]:
+    """Vectors (…, D) of length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -15,23 +15,16 @@ MANNER = Manner(beams=4, length_penalty=2.0, least=30, no_repeat=3)
 LONGEST = 200
 
 
-def retell(
-    writer: Writer,
-    texts: Iterable[str],
-    manner: Manner = MANNER,
-    *,
-    longest: int = LONGEST,
-    progress: Progress | None = None,
-) -> Iterator[Rewritten]:
+def retell(writer: Writer, texts: Iterable[str], *, progress: Progress | None = None) -> Iterator[Rewritten]:
     """Summarise each text; one that is longer than the model reads at once is told in as many pieces as needed."""
     return rewrite(
         writer,
         texts,
-        manner,
+        MANNER,
         prefix=prefix_of(writer),
         limit=WINDOW,
         whole=True,
-        longest=longest,
+        longest=LONGEST,
         progress=progress,
     )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.pipelines.linkage import average_linkage
+from clearhead.pipelines.precision import unit
 from clearhead.pipelines.tokens import TokenVectors
 
 # Tell the senses of "bank", "apple" and "train" apart in the mean of the last four layers of all-MiniLM-L6-v2 and of
@@ -91,12 +92,12 @@ def senses(
             if len(pieces):  # characters that the tokenizer drops have none
                 found.append((index, start, end))
                 vectors.append(pieces.mean(0))
-        others, rest = others + _unit(table.vectors[other]).sum(0), rest + int(other.sum())
+        others, rest = others + unit(table.vectors[other]).sum(0), rest + int(other.sum())
     require(bool(found), f"{' or '.join(map(repr, forms))} is in none of the {len(texts)} texts", NotFound)
-    unit = _unit(np.stack(vectors))
-    cosines = (unit @ unit.T).clip(-1, 1)
+    own = unit(np.stack(vectors))
+    cosines = (own @ own.T).clip(-1, 1)
     if threshold is None:
-        anyone = float((unit @ others).mean()) / max(rest, 1)
+        anyone = float((own @ others).mean()) / max(rest, 1)
         threshold = max(_NEAR, anyone + _SHARE * (1 - anyone))
     groups = average_linkage(cosines, threshold=threshold, count=count)
     sense_of = {place: sense for sense, group in enumerate(groups) for place in group}
@@ -105,9 +106,3 @@ def senses(
         for place, (index, start, end) in enumerate(found)
     )
     return Senses(occurrences, cosines)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors (M, D) of length 1."""
-    scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return scaled

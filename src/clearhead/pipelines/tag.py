@@ -47,7 +47,6 @@ def tag(
     *,
     labels: Sequence[str] | None = None,
     strategy: Strategy = "first",
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Tagged]:
     """Tag texts, each a string or a list of words, in order; long ones in windows, each piece where it sees most.
@@ -65,7 +64,7 @@ def tag(
         found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy)
         return Tagged(_as_given(read.text, found.words), found.entities)
 
-    return map(result, tag_windows(network, tokenizer, texts, batch_tokens=batch_tokens, progress=progress))
+    return map(result, tag_windows(network, tokenizer, texts, progress=progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,6 @@ def tag_windows(
     texts: Iterable[str | Sequence[str]],
     *,
     overlap: int | None = None,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[TagWindows]:
     """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
@@ -98,7 +96,7 @@ def tag_windows(
             for text in chunk
         ]
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-        outputs = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
+        outputs = run(reader, inputs, progress=progress)
         for text, item, tables in zip(chunk, cut, outputs, strict=True):
             yield TagWindows(text, item, tables)
 

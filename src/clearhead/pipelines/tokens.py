@@ -40,7 +40,6 @@ def token_vectors(
     *,
     layers: Sequence[int] = (-1,),
     combine: Combine = "mean",
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[TokenVectors]:
     """The token vectors of each text, in order; of a long text, each token's from the window where it sees most."""
@@ -49,7 +48,7 @@ def token_vectors(
     def results(chunk: list[str]) -> Iterator[TokenVectors]:
         cut = windows_of_texts(tokenizer, chunk, encoder.max_length)
         inputs = [[Input(one.encoding.ids, ()) for one in item] for item in cut]
-        for item, tables in zip(cut, run(reader, inputs, batch_tokens=batch_tokens, progress=progress), strict=True):
+        for item, tables in zip(cut, run(reader, inputs, progress=progress), strict=True):
             yield _result(item, tables)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))

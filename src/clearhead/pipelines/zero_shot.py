@@ -25,7 +25,6 @@ def zero_shot(
     template: str = TEMPLATE,
     multi: bool = False,
     top: int | None = None,
-    batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Classes]:
     """Rank the labels for each text, in order; `known` are those of the checkpoint, with entailment among them.
@@ -40,7 +39,7 @@ def zero_shot(
     hypotheses = [_written(template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
     told = None if progress is None else _texts_done(len(names), progress)
-    logits = class_logits(network, tokenizer, pairs, batch_tokens=batch_tokens, progress=told)
+    logits = class_logits(network, tokenizer, pairs, progress=told)
 
     def result(rows: tuple[torch.Tensor, ...]) -> Classes:
         table = torch.stack(rows)  # (C, L)

@@ -91,11 +91,6 @@ class Encoding:
         pieces = self.pieces_of_word(word, part)
         return self.span_of_pieces(pieces[0], pieces[-1]) if pieces else None
 
-    def word_of_char(self, char: int, part: int = 0) -> int | None:
-        """The word that covers a character of the part's text; None between words."""
-        pieces = self.pieces_of_span(char, char + 1, part)
-        return self._word(pieces[0]) if pieces else None
-
     def _positions(self, part: int) -> range:
         require(
             0 <= part < len(self.parts), f"Part {part} asked of an encoding of {len(self.parts)} text(s).", BadInput

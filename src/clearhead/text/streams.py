@@ -29,6 +29,8 @@ def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         raise NotFound(f"There is no file {path}; check the name.") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not UTF-8 text; convert it, or leave it out.") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path} is a folder; name the files in it.") from None
     except _damage() as error:
         raise BadInput(f"{path} cannot be read ({error}).") from None
 

@@ -1,9 +1,8 @@
 """A run on disk: folders that appear complete or not at all, of safetensors and JSON only."""
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -11,6 +10,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput
+from clearhead.hub.atomic import sync
 from clearhead.hub.weights import read_json, read_tensors, write_tensors
 from clearhead.training.settings import Settings
 from clearhead.training.state import State
@@ -26,6 +26,7 @@ def save(
     name: str,
     state: State,
     settings: Settings,
+    made_of: Mapping[str, object],
     network: nn.Module,
     memories: dict[str, Tensor],
     on_save: Callable[[Path], None] | None,
@@ -44,14 +45,14 @@ def save(
         tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
         tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
         write_tensors(tensors, stage / TENSORS)
-        numbers = {"state": state.to_json(), "settings": settings.to_json()}
+        numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": made_of}
         (stage / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
         if on_save is not None:
             on_save(stage)
         for path in (*stage.rglob("*"), stage):
-            _sync(path)
+            sync(path)
         stage.rename(target)
-        _sync(folder)
+        sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise BadInput(
@@ -60,15 +61,22 @@ def save(
     return target
 
 
-def load(path: Path, settings: Settings, network: nn.Module) -> tuple[State, dict[str, Tensor]]:
-    """Read a checkpoint folder into the network; the settings must be those it was made with.
+def load(
+    path: Path, settings: Settings, made_of: Mapping[str, object], network: nn.Module
+) -> tuple[State, dict[str, Tensor]]:
+    """Read a checkpoint folder into the network; the settings must be those it was made with, and what it is made of.
 
     Gives the state, and the optimisers' memories for `load_optimisers`.
     """
     numbers = read_json(path / NUMBERS)
     if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
         raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
-    _check_settings(path.parent, numbers["settings"], settings.to_json())
+    then, now = numbers["settings"], settings.to_json()
+    same = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
+    same["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
+    known = numbers.get("made_of", {})
+    same |= {name: (known[name], value) for name, value in json.loads(json.dumps(made_of)).items() if name in known}
+    _check_same(path.parent, same)
     tensors = read_tensors(path / TENSORS)
     load_network(network, _under("network.", tensors), path)
     return State.from_json(numbers["state"]), _under("optimiser.", tensors)
@@ -148,22 +156,10 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _check_settings(folder: Path, then: dict[str, object], now: dict[str, object]) -> None:
-    pairs = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
-    every_then, every_now = then.get("every"), now["every"]
-    if isinstance(every_then, dict) and isinstance(every_now, dict):
-        pairs["every.evaluate"] = (every_then.get("evaluate"), every_now["evaluate"])
+def _check_same(folder: Path, pairs: Mapping[str, tuple[object, object]]) -> None:
     for name, (old, new) in pairs.items():
         if old != new:
             raise BadConfig(
                 f"the run in {folder} was started with {name} = {old}, now it is {new}; "
                 "resume with the same value or choose another folder"
             )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,7 @@ from clearhead.data.tags import encode_tags
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Layout
 from clearhead.nn.record import hidden_states
-from clearhead.pipelines.engine import Input, Progress, run
+from clearhead.pipelines.engine import Input, run
 from clearhead.pipelines.model import Model
 
 _WINDOWS = 256  # run at a time, so that little is held in full precision
@@ -33,11 +33,10 @@ MIXES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def word_states(model: Model, examples: Sequence[WordsExample], *, progress: Progress | None = None) -> Tensor:
+def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
     """Give the hidden states of each word's first piece: (W, K, D) in float16, on the CPU.
 
-    Long sentences are read in windows, each word where it sees most; a word without pieces has zeros. `progress` is
-    told how many more windows are done.
+    Long sentences are read in windows, each word where it sees most; a word without pieces has zeros.
     """
     windows = encode_tags(examples, model.tokenizer, length=model.encoder.max_length)
     encoded, reader = windows.encoded, _Layers(model.encoder)
@@ -47,7 +46,7 @@ def word_states(model: Model, examples: Sequence[WordsExample], *, progress: Pro
         chosen = range(start, min(start + _WINDOWS, len(encoded)))
         spans = [slice(encoded.offsets[i], encoded.offsets[i + 1]) for i in chosen]
         inputs = [[Input(encoded.ids[span].tolist(), ())] for span in spans]
-        for i, span, (states,) in zip(chosen, spans, run(reader, inputs, progress=progress), strict=True):
+        for i, span, (states,) in zip(chosen, spans, run(reader, inputs), strict=True):
             words = windows.words[span]
             places = before[windows.owners[i]] + words[words >= 0]
             found[torch.from_numpy(places)] = states[torch.from_numpy(words >= 0)].half()

@@ -1,6 +1,6 @@
 """The checkpoints of a run: where it resumes, what it goes back to, and which weights were the best."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,13 +37,14 @@ class Keeper:
         self,
         folder: Path,
         settings: Settings,
+        made_of: Mapping[str, object],
         network: nn.Module,
         optimisers: list[Optimizer],
         ranks: Ranks,
         sharding: Sharding,
         on_save: OnSave | None,
     ) -> None:
-        self._folder, self._settings, self._network = folder, settings, network
+        self._folder, self._settings, self._made_of, self._network = folder, settings, made_of, network
         self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
 
     def resume(self) -> State:
@@ -64,17 +65,20 @@ class Keeper:
             )
         return state
 
-    def save(self, state: State, elapsed: float) -> None:
-        """Write a checkpoint and remove those no longer needed."""
+    def save(self, state: State, elapsed: float, *, planned: bool) -> None:
+        """Write a checkpoint and remove those no longer needed.
+
+        One that was not planned, which Ctrl-C made, leaves what an undisturbed run would go back to.
+        """
         memories = optimiser_tensors(self._optimisers, self._network)
         self._write(name_of("step", state.step), replace(state, elapsed=elapsed), memories)
         if self._ranks.first:
-            wanted = self._to_average(state)
+            wanted = [*self._to_average(state), *([] if planned else self._to_go_back_to(state))]
             for path in checkpoints(self._folder)[: -self._settings.every.keep]:
                 if path not in wanted:
                     remove(path)
             # only now: a checkpoint before this one may have remembered another best
-            for path in checkpoints(self._folder, "best"):
+            for path in checkpoints(self._folder, "best") if planned else ():
                 if step_of(path) != state.best_step:
                     remove(path)
         self._ranks.wait()
@@ -101,8 +105,7 @@ class Keeper:
 
         One that Ctrl-C made is passed over, so that an interrupted run goes the way of an undisturbed one.
         """
-        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
-        planned = [path for path in checkpoints(self._folder) if step_of(path) in steps]
+        planned = self._to_go_back_to(state)
         if not planned or state.rollbacks == ROLLBACKS:
             raise ClearheadError(
                 f"training diverged at step {state.step}: {state.bad} steps in a row had a loss or gradient that was "
@@ -127,6 +130,10 @@ class Keeper:
             closing=state.closing,
         )
 
+    def _to_go_back_to(self, state: State) -> list[Path]:
+        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
+        return [path for path in checkpoints(self._folder) if step_of(path) in steps][-1:]
+
     def _to_average(self, state: State) -> list[Path]:
         """The last checkpoints that were planned, this step's included; one that Ctrl-C made is passed over."""
         every = self._settings.every.save
@@ -138,10 +145,10 @@ class Keeper:
     def _write(self, name: str, state: State, memories: dict[str, Tensor]) -> None:
         with self._sharding.whole():
             if self._ranks.first:
-                save(self._folder, name, state, self._settings, self._network, memories, self._on_save)
+                save(self._folder, name, state, self._settings, self._made_of, self._network, memories, self._on_save)
 
     def _load(self, path: Path) -> State:
         with self._sharding.whole():
-            state, memories = load(path, self._settings, self._network)
+            state, memories = load(path, self._settings, self._made_of, self._network)
         load_optimisers(self._optimisers, self._network, memories)
         return state

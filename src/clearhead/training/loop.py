@@ -55,6 +55,7 @@ def train(
     *,
     device: str = "cpu",
     shard: bool = False,
+    made_of: Mapping[str, object] | None = None,
     evaluate: Evaluate | None = None,
     report: Report | None = None,
     on_save: OnSave | None = None,
@@ -63,6 +64,7 @@ def train(
     """Train for as long as the settings say; a folder with checkpoints of this run is resumed.
 
     Under torchrun, ranks hold copies of the network or, with `shard`, a part of it each; checkpoints are the same.
+    `made_of` names what else must be as it was when a run goes on, such as the size of its batches.
     `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
     """
     if settings.metric is not None and evaluate is None:
@@ -84,7 +86,7 @@ def train(
         replays = at_the_end.enter_context(graphed(network, alone and precision(settings, place) == "bf16"))
         passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None, in_place=replays)
         optimisers = make_optimisers(network, settings)
-        keeper = Keeper(folder, settings, network, optimisers, ranks, sharding, on_save)
+        keeper = Keeper(folder, settings, made_of or {}, network, optimisers, ranks, sharding, on_save)
         state = keeper.resume()
         budget = Budget(settings, source)
         watch = Stopwatch(clock, ranks, state)
@@ -129,6 +131,7 @@ def train(
                 figures, sent = _settle(state, sent), None
             if state.bad == BAD_STEPS:
                 state = _go_back(state, keeper, writer)
+                stop = False  # after the next step: one that went back has nothing new to save
                 continue
 
             values: dict[str, float] = {}
@@ -143,7 +146,7 @@ def train(
                 state.sums = {}
             # weights that give bad steps are nothing to go back to
             if stop or last or (state.step % settings.every.save == 0 and not state.bad):
-                keeper.save(state, watch.elapsed)
+                keeper.save(state, watch.elapsed, planned=last or not stop)
                 writer.draw()
 
         early = _out_of_patience(state, settings)

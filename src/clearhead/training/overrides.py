@@ -20,7 +20,8 @@ def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     names = list(known_names(recipe))
     for name in changes:
         if name not in names:
-            near = get_close_matches(name, names, n=1, cutoff=0.5)
+            same_end = [known for known in names if known.rpartition(".")[2] == name.rpartition(".")[2]]
+            near = get_close_matches(name, same_end or names, n=1, cutoff=0.0 if same_end else 0.5)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
             raise BadConfig(f"unknown key {name}; {hint}")
     return _changed(recipe, changes, "")
@@ -55,8 +56,12 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 def as_toml(recipe: Any) -> str:
     """Write all values of a recipe as `read_recipe` reads them; TOML has no word for None, which is left out."""
-    values = {name: reduce(getattr, name.split("."), recipe) for name in known_names(recipe)}
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items() if value is not None)
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in _values(recipe).items() if value is not None)
+
+
+def made_of(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
+    """What a run that goes on must find as it was: its data and the recipe, of which the loop looks after `train`."""
+    return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")} | dict(data)
 
 
 def known_names(recipe: Any, prefix: str = "") -> Iterator[str]:
@@ -67,6 +72,10 @@ def known_names(recipe: Any, prefix: str = "") -> Iterator[str]:
             yield from known_names(value, f"{prefix}{spec.name}.")
         else:
             yield prefix + spec.name
+
+
+def _values(recipe: Any) -> dict[str, Any]:
+    return {name: reduce(getattr, name.split("."), recipe) for name in known_names(recipe)}
 
 
 def _changed(recipe: Any, changes: Mapping[str, Any], prefix: str) -> Any:

@@ -18,9 +18,9 @@ def cosine(progress: float, warmup: float) -> float:
     return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
 
 
-def trapezoidal(progress: float, warmup: float, cooldown: float = COOLDOWN) -> float:
+def trapezoidal(progress: float, warmup: float) -> float:
     """Go up to 1 during the warm-up, stay, and go straight down to 0 at the end (Hägele et al. 2024)."""
-    cooldown = min(cooldown, 1 - warmup)
+    cooldown = min(COOLDOWN, 1 - warmup)
     return min(_rise(progress, warmup), 1.0, (1 - progress) / cooldown)
 
 

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
+from clearhead.data.chunks import chunks
 from clearhead.errors import BadInput, require
-from clearhead.pipelines.batches import chunks, plain
+from clearhead.pipelines.batches import plain
 
 # enough inputs of a stream that neighbours in length are many, few enough that the first result comes soon
 _AHEAD = 256

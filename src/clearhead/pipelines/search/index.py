@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -43,13 +43,7 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "text": self.text,
-            "source": self.source,
-            "start": self.start,
-            "end": self.end,
-            "score": self.score,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

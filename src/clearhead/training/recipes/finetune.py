@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from clearhead.data.conll import join_documents
 from clearhead.data.finetuning import FineTuning
-from clearhead.data.look import Look, look
+from clearhead.data.look import Look, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Figures
 from clearhead.hub.card import write_card
@@ -22,15 +22,17 @@ from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
-from clearhead.text import Tokenizer
 from clearhead.training.card import Training, save_with_card, section
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.overrides import made_of
 from clearhead.training.recipes.kinds import KINDS, READERS, Kind, Options, Read, evaluate
 from clearhead.training.recipes.reading import Columns
 from clearhead.training.recipes.shared import RUN, without_attention_dropout
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
+
+NEVER = 10**9  # but at the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class Finetune:
     dropout: float | None = None  # of hidden states; None keeps the model's own
     objective: Options = field(default_factory=Options)
     train: Settings = field(
-        default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=10**9, evaluate=10**9))
+        default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=NEVER, evaluate=NEVER))
     )
 
 
@@ -80,14 +82,14 @@ def finetune(
     recipe, task = recipe or Finetune(), find_kind(kind)
     if skill_for is not None and recipe.lora is None:
         raise BadConfig("a skill is made of LoRA adapters; set their rank, such as lora=8")
+    _check_options(kind, task, recipe, dev)
     training = _read(task, data, columns, recipe)
     held_out = _read(task, dev, columns, recipe) if dev is not None else []
+    _check_labels(training, data, needed=task.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
+    _check_labels(held_out, dev, needed=dev is not None and task.head != "causal_lm")
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    require(
-        not is_recurrent(find(source)), f"{source} is from before the Transformer; it learns translation", WrongTask
-    )
-    start = Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
+    start = _start(source)
     model = task.prepare(start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
@@ -96,13 +98,15 @@ def finetune(
     encoded = task.encode(training, model.tokenizer, labels, length)
     if recipe.lora is not None:
         _adapt(model, recipe.lora, task.head)
+    batches = FineTuning(encoded, seed=recipe.train.seed, items=recipe.items)
     result = train(
         task.task(model, encoded, recipe.objective),
-        FineTuning(encoded, seed=recipe.train.seed, items=recipe.items),
-        recipe.train,
+        batches,
+        _measuring(recipe.train, batches),
         out / RUN,
         device=device,
         shard=shard,
+        made_of=made_of(recipe, {"the number of examples": len(training)}),
         evaluate=(lambda: evaluate(kind, model, held_out)) if held_out else None,
         report=Report(out / RUN, tensorboard=tensorboard),
     )
@@ -140,7 +144,8 @@ def first_look(
     task, plan = find_kind(kind), recipe or Finetune()
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
     examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
-    return look(examples, Tokenizer.from_folder(find(source)), length=plan.length)
+    model = _start(source)
+    return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
 def over_seeds(run: Callable[[int], Figures], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
@@ -164,15 +169,21 @@ def with_seed(recipe: Any, seed: int) -> Any:
 def find_kind(name: str) -> Kind:
     """Look a task up by its name."""
     if name not in KINDS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(KINDS)}")
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(KINDS)}, translation")
     return KINDS[name]
 
 
 def find_reader(name: str) -> Read:
     """Look up how the data of a task is read; also of search, which is measured but not trained."""
     if name not in READERS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}")
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation")
     return READERS[name]
+
+
+def _start(source: str | Path) -> Model:
+    recurrent = is_recurrent(find(source))
+    require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
+    return Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
 
 
 def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
@@ -181,6 +192,26 @@ def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetun
         return examples
     require(task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     return join_documents(examples)
+
+
+def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | None) -> None:
+    for name, value in asdict(recipe.objective).items():
+        require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
+    metric = recipe.train.metric
+    require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
+
+
+def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:
+    labelled = not needed or any(label_of(example) is not None for example in examples)
+    require(labelled, f"{data} has no right answers; give data with labels, or name their column (--label)", BadInput)
+
+
+def _measuring(settings: Settings, batches: FineTuning) -> Settings:
+    """With a metric, measure after each epoch, unless the recipe says when."""
+    if settings.metric is None or settings.every.evaluate != NEVER:
+        return settings
+    epoch = math.ceil(batches.batches_in(1) / settings.accumulate)
+    return replace(settings, every=replace(settings.every, evaluate=epoch))
 
 
 def _drop(model: Model, rate: float) -> None:

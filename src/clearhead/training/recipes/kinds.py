@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clearhead.data.answers import encode_answers
 from clearhead.data.collate import encode_choices, encode_pairs, encode_texts
@@ -16,7 +15,7 @@ from clearhead.data.instruct import encode_instructions, read_instructions
 from clearhead.data.labels import Labels
 from clearhead.data.readers import a_score, read_texts, some_classes
 from clearhead.data.tags import encode_tags
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Figures
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
@@ -50,12 +49,17 @@ Read = Callable[[Path | str, Columns], list[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What an objective may be told; each kind takes what it knows."""
+    """What an objective may be told; a kind that does not know an option refuses it."""
 
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
     ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
     lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
+
+    def __post_init__(self) -> None:
+        smoothing = self.label_smoothing
+        require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}", BadConfig)
+        require(self.lm_weight >= 0, f"lm_weight must not be negative, got {self.lm_weight}", BadConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ class Kind:
     head: str | None
     outputs: Callable[[Labels | None], int]
     problem: str | None = None
+    options: tuple[str, ...] = ()  # those of `Options` that it knows
 
     def prepare(self, model: Model, labels: Labels | None) -> Model:
         """Put the head of this kind on the model's encoder."""
@@ -83,19 +88,24 @@ def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Figures:
     return EVALUATIONS[name](model, examples)
 
 
-def _balanced(counts: np.ndarray[Any, Any]) -> Tensor:
-    """Weights in inverse proportion to the counts, 1 on average over the examples."""
-    return torch.from_numpy(counts.sum() / (len(counts) * np.maximum(counts, 1))).float()
+def _classes(examples: Sequence[Any]) -> Labels:
+    found = Labels.of(example.label for example in examples)
+    require(len(found) > 1, f"all examples have the label {found.names[0]!r}; give data with two or more", BadInput)
+    return found
 
 
-def _class_weights(encoded: Encoded, target: str, labels: int) -> Tensor:
-    values = encoded.targets[target]
-    return _balanced(np.bincount(values[values >= 0], minlength=labels))
+def _told(model: Model, encoded: Encoded, target: str, options: Options) -> dict[str, Any]:
+    """What a choice of classes is told; weights are in inverse proportion to the counts, 1 on average over examples."""
+    weights = None
+    if options.class_weights:
+        classes = {**encoded.targets, **encoded.token_targets}[target]
+        counts = np.bincount(classes[classes >= 0], minlength=len(model.labels or ()))
+        weights = torch.from_numpy(counts.sum() / (len(counts) * np.maximum(counts, 1))).float()
+    return {"class_weights": weights, "label_smoothing": options.label_smoothing}
 
 
 def _classify(model: Model, encoded: Encoded, options: Options) -> Task:
-    weights = _class_weights(encoded, "classes", len(model.labels or ())) if options.class_weights else None
-    told: dict[str, Any] = {"class_weights": weights, "label_smoothing": options.label_smoothing}
+    told = _told(model, encoded, "classes", options)
     if not options.lm_weight:
         return Classify(model.network, **told)
     family = model.checkpoint.description.family
@@ -106,8 +116,7 @@ def _classify(model: Model, encoded: Encoded, options: Options) -> Task:
 
 
 def _tag(model: Model, encoded: Encoded, options: Options) -> Task:
-    weights = _class_weights(encoded, "tags", len(model.labels or ())) if options.class_weights else None
-    return TagTokens(model.network, class_weights=weights, label_smoothing=options.label_smoothing)
+    return TagTokens(model.network, **_told(model, encoded, "tags", options))
 
 
 def _similar(model: Model, encoded: Encoded, options: Options) -> Task:
@@ -128,12 +137,13 @@ def _instruct(model: Model, *_: Any) -> Task:
 KINDS: dict[str, Kind] = {
     "classify": Kind(
         read=lambda source, columns: list(read_texts(source, **columns)),
-        labels=lambda examples: Labels.of(example.label for example in examples),
+        labels=_classes,
         encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
         task=_classify,
         head="classes",
         outputs=lambda labels: len(labels or ()),
         problem="single_label_classification",
+        options=("class_weights", "label_smoothing", "lm_weight"),
     ),
     "label": Kind(
         read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
@@ -162,6 +172,7 @@ KINDS: dict[str, Kind] = {
         task=_tag,
         head="tags",
         outputs=lambda labels: len(labels or ()),
+        options=("class_weights", "label_smoothing"),
     ),
     "answer": Kind(
         read=asked_questions,
@@ -186,6 +197,7 @@ KINDS: dict[str, Kind] = {
         task=_similar,
         head=None,
         outputs=lambda _: 0,
+        options=("ranking",),
     ),
     "instruct": Kind(
         read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),

@@ -15,6 +15,7 @@ from clearhead.text import Tokenizer
 from clearhead.training.card import Training, corpus_fact, last_figures
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.overrides import made_of
 from clearhead.training.recipes.shared import CORPUS, RUN, Progress, tokenise_once
 from clearhead.training.report import Report
 from clearhead.training.task import Task
@@ -71,6 +72,7 @@ def train_on_text(
         out / RUN,
         device=device,
         shard=how.get("shard", False),
+        made_of=made_of(recipe, {"the corpus in tokens": shards.tokens}),
         evaluate=lambda: measure(task, held_out, device),
         report=Report(out / RUN, tensorboard=how.get("tensorboard", False)),
     )

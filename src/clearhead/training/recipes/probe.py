@@ -132,10 +132,7 @@ def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels,
     best = batches.tokens([network("tags", one.ids, one.layout).argmax(-1) for one in ready]).tolist()
     names = iter(labels.names[i] for i in best)
     predicted = [[next(names) for _ in example.words] for example in examples]
-    score = conlleval([_tags_of(example) for example in examples], predicted)
-    overall = score.overall
-    figures = {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}
-    return {**figures, "accuracy": score.accuracy}
+    return conlleval([_tags_of(example) for example in examples], predicted).figures()
 
 
 def _sentences(examples: Sequence[WordsExample], labels: Labels | None) -> Encoded:

@@ -29,6 +29,7 @@ from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
+from clearhead.training.overrides import made_of
 from clearhead.training.recipes.shared import RUN
 from clearhead.training.report import Report
 from clearhead.training.settings import Every, Settings
@@ -127,6 +128,7 @@ def translate(
         out / RUN,
         device=device,
         shard=shard,
+        made_of=made_of(recipe, {"the number of pairs": len(pairs)}),
         evaluate=None if held_out is None else lambda: figures(task, held_out, device),
         report=Report(out / RUN, tensorboard=tensorboard),
     )

@@ -22,10 +22,9 @@ class NextToken:
     Targets: next (N,), -100 where there is none.
     """
 
-    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0) -> None:
+    def __init__(self, network: nn.Module) -> None:
         self.network = network
         self.weights: Mapping[str, float] = {"next": 1.0}
-        self.label_smoothing = label_smoothing
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that are followed by one."""
@@ -35,7 +34,7 @@ class NextToken:
         """Cross-entropy of each token."""
         head = ("causal_lm",) if isinstance(self.network, Network) else ()
         logits = self.network(*head, batch.ids, batch.layout)
-        return {"next": causal_lm(logits, batch.targets["next"], label_smoothing=self.label_smoothing)}
+        return {"next": causal_lm(logits, batch.targets["next"])}
 
 
 class ClassifyAndContinue:

@@ -12,7 +12,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, require
 from clearhead.nn.network import Network
 from clearhead.nn.record import record
-from clearhead.objectives.distil import TEMPERATURE, WEIGHTS, same_direction, soft_targets
+from clearhead.objectives.distil import WEIGHTS, same_direction, soft_targets
 from clearhead.objectives.loss import Loss
 from clearhead.objectives.masked import masked_lm
 from clearhead.objectives.relations import relations
@@ -22,13 +22,13 @@ from clearhead.training.tasks.run import encode, need_heads, read
 class Distillation:
     """Agree with a teacher's answers and hidden states, and fill masks. Targets: where, labels."""
 
-    def __init__(self, student: Network, teacher: Network, *, temperature: float = TEMPERATURE) -> None:
+    def __init__(self, student: Network, teacher: Network) -> None:
         need_heads(student, "masked_lm", who="the student")
         need_heads(teacher, "masked_lm", who="the teacher")
         _need_same(student, teacher, "vocab_size", "hidden_size")
         self.network: nn.Module = student
         self.weights: Mapping[str, float] = WEIGHTS
-        self.teacher, self.temperature = _frozen(teacher), temperature
+        self.teacher = _frozen(teacher)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count all tokens, and the masked ones."""
@@ -44,42 +44,33 @@ class Distillation:
         with torch.no_grad():
             their_hidden, their_logits = _everywhere(self.teacher.to(batch.ids.device), batch)
         return {
-            "soft_targets": soft_targets(logits, their_logits, self.temperature),
+            "soft_targets": soft_targets(logits, their_logits),
             "masked_lm": masked_lm(logits[batch.targets["where"]], batch.targets["labels"]),
             "cosine": same_direction(hidden, their_hidden),
         }
 
 
 class RelationDistillation:
-    """Relate the tokens of a text as a teacher's layer does; widths, heads and depths may differ. Targets: none.
+    """Relate the tokens of a text as a teacher's last layer does; widths, heads and depths may differ. Targets: none.
 
-    Whatever the student has after the queries, keys and values of its layer gets no gradient.
+    Whatever the student has after the queries, keys and values of its last layer gets no gradient.
     """
 
-    def __init__(
-        self,
-        student: Network,
-        teacher: Network,
-        *,
-        relation_heads: int,
-        student_layer: int = -1,
-        teacher_layer: int = -1,
-    ) -> None:
+    def __init__(self, student: Network, teacher: Network, *, relation_heads: int) -> None:
         _need_same(student, teacher, "vocab_size")
         self.network: nn.Module = student
         self.weights: Mapping[str, float] = {"queries": 1.0, "keys": 1.0, "values": 1.0}
         self.teacher, self.relation_heads = _frozen(teacher), relation_heads
-        self.student_layer, self.teacher_layer = _layer(student, student_layer), _layer(teacher, teacher_layer)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count all tokens, for each part."""
         return dict.fromkeys(self.weights, batch.tokens)
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Run both and compare the queries, keys and values of one layer each."""
-        ours = _attended(self.network, self.student_layer, batch)
+        """Run both and compare the queries, keys and values of their last layers."""
+        ours = _attended(self.network, batch)
         with torch.no_grad():
-            theirs = _attended(self.teacher.to(batch.ids.device), self.teacher_layer, batch)
+            theirs = _attended(self.teacher.to(batch.ids.device), batch)
         return {
             name: relations(student, teacher, batch.layout, self.relation_heads)
             for name, student, teacher in zip(self.weights, ours, theirs, strict=True)
@@ -96,20 +87,12 @@ def _everywhere(network: Any, batch: Batch) -> tuple[Tensor, Tensor]:
     return hidden, read(network, "masked_lm", hidden, batch)
 
 
-def _attended(network: Any, layer: int, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the encoder and give the queries, keys and values of one layer, (N, H, K) each."""
-    blocks = network.encoder.blocks
-    with record(blocks[layer].attention.attend) as calls:
+def _attended(network: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the encoder and give the queries, keys and values of its last layer, (N, H, K) each."""
+    with record(network.encoder.blocks[-1].attention.attend) as calls:
         encode(network, batch)
-    earlier = sum(block is blocks[layer] for block in list(blocks)[:layer])  # ALBERT's layers are one and the same
-    q, k, v, _ = calls[earlier].inputs
+    q, k, v, _ = calls[-1].inputs  # ALBERT's layers are one and the same, called once for each
     return q, k, v
-
-
-def _layer(network: Network, layer: int) -> int:
-    layers = len(network.encoder.blocks)
-    require(-layers <= layer < layers, f"there is no layer {layer} among {layers}; choose from 0 to {layers - 1}")
-    return layer % layers
 
 
 def _need_same(student: Network, teacher: Network, *fields: str) -> None:

@@ -1,14 +1,12 @@
 """Pre-training as ELECTRA does it: generator and discriminator together; and a discriminator that fills masks too."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import torch
 from torch import nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, require
-from clearhead.nn.embeddings import FactorisedEmbeddings
+from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead
 from clearhead.nn.network import Network
 from clearhead.objectives.loss import Loss
@@ -19,18 +17,15 @@ from clearhead.training.tasks.run import answer, encode, fill, need_heads, read
 
 
 class ReplacedTokens:
-    """Fill masks, then find what was filled wrongly. Targets: where, labels. The two share their embeddings.
+    """Fill masks, then find what was filled wrongly. Targets: where, labels. The two share their embeddings."""
 
-    Without `rng`, tokens are drawn from torch's own generator, which also draws dropout.
-    """
-
-    def __init__(self, generator: Network, discriminator: Network, *, rng: torch.Generator | None = None) -> None:
+    def __init__(self, generator: Network, discriminator: Network) -> None:
         need_heads(generator, "masked_lm", who="the generator")
         need_heads(discriminator, "replaced", who="the discriminator")
         share_embeddings(generator, discriminator)
         self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
         self.weights: Mapping[str, float] = WEIGHTS
-        self.generator, self.discriminator, self.rng = generator, discriminator, rng
+        self.generator, self.discriminator = generator, discriminator
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the masked tokens, and all tokens."""
@@ -39,7 +34,7 @@ class ReplacedTokens:
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the generator on the masked text and the discriminator on what it made of it."""
         logits = fill(self.generator, encode(self.generator, batch), batch)
-        corrupted = corrupt(batch, sample_tokens(logits, self.rng))
+        corrupted = corrupt(batch, sample_tokens(logits))
         found = answer(self.discriminator, "replaced", corrupted)
         return {
             "masked_lm": masked_lm(logits, batch.targets["labels"]),
@@ -101,7 +96,7 @@ class ReplacedAndMasked:
 
 def share_embeddings(generator: Network, discriminator: Network) -> None:
     """Give the generator the discriminator's embeddings (section 3.2), each projected to its own width if need be."""
-    theirs, ours = _tables(discriminator), _tables(generator)
+    theirs, ours = (inner_of(network.encoder.embeddings) for network in (discriminator, generator))
     shapes = [{name: tuple(p.shape) for name, p in tables.named_parameters()} for tables in (ours, theirs)]
     require(
         shapes[0] == shapes[1],
@@ -116,8 +111,3 @@ def share_embeddings(generator: Network, discriminator: Network) -> None:
     for head in generator.heads.values():
         if isinstance(head, MaskedLMHead):
             head.weight = theirs.token.weight
-
-
-def _tables(network: Network) -> Any:
-    embeddings = network.encoder.embeddings
-    return embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings

@@ -15,12 +15,10 @@ from clearhead.training.tasks.run import encode
 class Contrast:
     """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none."""
 
-    def __init__(
-        self, network: Network, vector: SentenceVector, *, scale: float = 20.0, symmetric: bool = False
-    ) -> None:
+    def __init__(self, network: Network, vector: SentenceVector) -> None:
         self.network: nn.Module = network
         self.weights: Mapping[str, float] = {"pairs": 1.0}
-        self.vector, self.scale, self.symmetric = vector, scale, symmetric
+        self.vector = vector
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the pairs."""
@@ -29,7 +27,7 @@ class Contrast:
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy over the cosines with all positives."""
         vectors = self.vector(encode(self.network, batch), batch.layout)
-        return {"pairs": in_batch_negatives(vectors, scale=self.scale, symmetric=self.symmetric)}
+        return {"pairs": in_batch_negatives(vectors)}
 
 
 class CosineRegression:

@@ -33,7 +33,6 @@ query("#width").value = numbers.key_width;
 query("#width").min = 1;
 query("#width-note").textContent = facts.key_width > DRAWN
   ? `${DRAWN} features are drawn; the other ${facts.key_width - DRAWN} are 0.` : "";
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
 query("#section").addEventListener("change", ({ target }) => {
   remember({ section: target.value });
   open(target.value);

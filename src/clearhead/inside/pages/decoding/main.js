@@ -77,5 +77,4 @@ query("#layer").addEventListener("change", (event) => {
   matrix.show(matrixOf(event.target.value));
   show(path[Number(slider.value)]);
 });
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
 show(path[Number(slider.value)]);

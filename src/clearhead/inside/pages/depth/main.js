@@ -1,9 +1,8 @@
-// One slider chooses the layer; the pictures that belong to a layer follow it.
+// The pictures that belong to a layer follow its slider.
 
 const { tokens, hidden, similarity, said, kept } = facts;
 const names = tokens.map(plainToken);
 const L = hidden.length - 1;
-const slider = query("#layer");
 
 const alike = heatmap(query("#similarity"), {
   name: "token × token", rows: names, columns: names, values: similarity[L], square: true, digits: 3,
@@ -38,7 +37,6 @@ function sayings(layer) {
 }
 
 function show(layer) {
-  query("#layer-name").textContent = layer === 0 ? "0, the embeddings" : layer === L ? `${layer}, the last` : layer;
   const [least, most] = [lowest(similarity[layer]), fullColour(hidden[layer])];
   alike.show(similarity[layer], { least });
   query("#alike").textContent = `Cosine of their vectors in this layer; no colour at ${least.toFixed(2)}, full at 1.`;
@@ -51,11 +49,4 @@ function show(layer) {
 query("#stream").hidden = !facts.stream;
 query("#said-pane").hidden = !said;
 query("#asked").textContent = facts.head === "causal_lm" ? "The next token." : "The token itself, or the one behind a mask.";
-slider.max = L;
-slider.value = remembered("layer", L + 1) ?? L;
-slider.addEventListener("input", () => {
-  remember({ layer: slider.value });
-  show(Number(slider.value));
-});
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
-show(Number(slider.value));
+chooseLayer(L, show);

@@ -79,7 +79,6 @@ function step(name, by) {
 }
 
 function listen() {
-  query(".controls").addEventListener("submit", (event) => event.preventDefault());
   query("#layer").addEventListener("change", (event) => choose({ layer: Number(event.target.value) }));
   query("#head").addEventListener("change", (event) => choose({ head: Number(event.target.value) }));
   for (const button of document.querySelectorAll("[data-step]"))

@@ -65,7 +65,6 @@ query("#across").addEventListener("change", ({ target }) => {
   remember({ across: target.value });
   show();
 });
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
 dark.addEventListener("change", () => mixColours(runs.length));
 // the studio, which is of this origin, sends what the runs have written since
 addEventListener("message", ({ source, origin, data }) => {

@@ -1,8 +1,7 @@
-// One slider chooses the layer; a point, its row and its text belong together.
+// The map and its table follow the slider; a point, its row and its text belong together.
 
 const { occurrences, word } = facts;
 const L = facts.maps.length - 1;
-const slider = query("#layer");
 // Python counts characters, JavaScript counts half of some of them
 const part = (text, start, end) => Array.from(text).slice(start, end).join("");
 const short = ({ text, start, end, sense }, i) => `${i + 1} ${sense || part(text, Math.max(0, start - 14), end + 12)}`;
@@ -30,7 +29,6 @@ function point(index) {
 }
 
 function show(layer) {
-  query("#layer-name").textContent = layer === 0 ? "0, the embeddings" : layer === L ? `${layer}, the last` : layer;
   place(facts.maps[layer]);
   table.show(facts.cosines[layer], { least: lowest(facts.cosines[layer]) });
   const [x, y] = facts.shares[layer].map((share) => Math.round(100 * share));
@@ -42,11 +40,4 @@ function show(layer) {
     ? `Mean cosine ${gap.same.toFixed(3)} within a sense, ${gap.different.toFixed(3)} between senses.` : "";
 }
 
-slider.max = L;
-slider.value = remembered("layer", L + 1) ?? L;
-slider.addEventListener("input", () => {
-  remember({ layer: slider.value });
-  show(Number(slider.value));
-});
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
-show(Number(slider.value));
+chooseLayer(L, show);

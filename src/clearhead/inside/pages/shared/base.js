@@ -39,6 +39,9 @@ const plainToken = (token) => {
   return mark + text;
 };
 
+// what a control chooses is shown at once; a form is never sent
+query(".controls")?.addEventListener("submit", (event) => event.preventDefault());
+
 // Tokens as people read them: the marks of tokenizers stay visible but quiet, blanks get a sign.
 const SPECIAL = /^(\[[A-Za-z]\w*\]|<[^<>\s]+>)$/;
 const MEANING = {

@@ -43,5 +43,4 @@ query("#token").addEventListener("change", ({ target }) => {
   remember({ token: target.value });
   show(Number(target.value));
 });
-query(".controls").addEventListener("submit", (event) => event.preventDefault());
 show(remembered("token", tokens.length) ?? facts.token);
