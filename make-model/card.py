@@ -3,6 +3,7 @@
 usage: python make-model/card.py WORK BUILTIN
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,12 +18,15 @@ from clearhead.training.report import read_rows
 from figures import read_figures
 
 HERE = Path(__file__).parent
+MODEL = "clearhead, built-in"
 RUNS = ("short", "more", "long")  # of pre-training, in order
 ASIDE = "aside"  # the folder of runs that were paid for, and that the model does not come from
 POINTS = 12  # of the table of the curve
 KEPT = (".safetensors", ".json")
 # what is meant by the mean of five tasks
 GLUE = ("SST-2, accuracy", "CoLA, matthews", "MRPC, f1", "STS-B, spearman", "RTE, accuracy")
+# what the lectures' tables have beside these; CoNLL's is of the test set
+OTHERS = ("SQuAD-1.1, exact match", "SQuAD-1.1, f1", "CoNLL-2003, f1")
 COLUMNS = {
     "masked_lm": "loss of masks",
     "masked_lm/accuracy": "masks filled rightly",
@@ -50,7 +54,23 @@ def main() -> None:
         f"## How it leans\n\nAsked by `make-model/biases.py`, with the model as it is in this folder.\n\n{seen(model)}",
     ]
     (folder / "README.md").write_text("\n\n".join(parts) + "\n", "utf-8")
+    beside = measured(read_figures(work / "figures.jsonl"))
+    (folder / "figures.json").write_text(json.dumps(beside, indent=1) + "\n", "utf-8")
     print(f"wrote {folder / 'README.md'}")
+
+
+def measured(found: dict[str, Row]) -> list[Row]:
+    """The figures that `clearhead evaluate --table` puts beside the lectures', as it reads them."""
+    rows = []
+    for name in (*GLUE, *OTHERS):
+        if name in found:
+            task, metric = name.split(", ")
+            split = "test" if task.startswith("CoNLL") else "dev"
+            value = round(found[name]["value"], 2)
+            rows.append(
+                {"task": task, "metric": metric.replace(" ", "_"), "value": value, "model": MODEL, "split": split}
+            )
+    return rows
 
 
 def joined(work: Path) -> list[Row]:

@@ -76,13 +76,27 @@ def test_labels_of_another_name_are_no_bad_model(run, built_in, tmp_path, task):
     assert run("evaluate", task, "--data", path, "--device", "cpu")[0] == 0
 
 
+def test_perplexity_of_lines(run, folder, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("The animal was too tired.\nShe went to the bank.\n", encoding="utf-8")
+    code, out, _ = run("evaluate", "perplexity", "--data", path, "--model", folder, "--device", "cpu", "--json")
+    assert code == 0
+    assert json.loads(out).keys() == {"task", "data", "examples", "perplexity", "accuracy", "tokens"}
+    assert json.loads(out)["examples"] == 2
+
+
+def test_tables_of_the_built_in_model(run):
+    _, out, _ = run("evaluate", "--table")
+    assert "clearhead, built-in  measured  dev" in out
+
+
 def test_tables(run, tmp_path):
     path = tmp_path / "figures.json"
     row = {"task": "SST-2", "metric": "accuracy", "value": 91.5, "model": "ours", "split": "dev", "seed": 0}
     path.write_text(json.dumps([row]))
-    assert "| ours | measured | dev |" in run("evaluate", "--table", path, "--markdown")[1]
-    assert "ours" in run("evaluate", "--table", path)[1]
-    assert json.loads(run("evaluate", "--table", path, "--json")[1])[0]["name"] == "GLUE"
+    assert "| ours | measured | dev |" in run("evaluate", "--table", "--figures", path, "--markdown")[1]
+    assert "ours" in run("evaluate", "--table", "--figures", path)[1]
+    assert json.loads(run("evaluate", "--table", "--figures", path, "--json")[1])[0]["name"] == "GLUE"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +110,8 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
         (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),
         (["answer", "--data", "x", "--model", "m", "--no-answer", "n"], "--no-answer goes with --predictions to score"),
-        (["answer", "--data", "x", "--predictions", "p", "--markdown"], "name their figures with --table FILE"),
+        (["answer", "--data", "x", "--predictions", "p", "--markdown"], "--markdown goes with --table; add it"),
+        (["answer", "--data", "x", "--figures", "f"], "--figures goes with --table; add it"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(run, tmp_path, arguments, message):

@@ -1,7 +1,7 @@
 """`clearhead evaluate`: the official figures of a model on a task, or of answers in a file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,15 +9,23 @@ from clearhead.cli.inout import JsonOption, SkillOption, expect_many, print_json
 from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
 from clearhead.cli.translation import evaluate_translator, one_file
 
+if TYPE_CHECKING:
+    from clearhead.evaluation.tasks import Figures
+
 
 def evaluate(
     task: Annotated[
         str | None,
-        typer.Argument(help="classify, label, regress, tag, answer, choose, similar, instruct, search or translation."),
+        typer.Argument(
+            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation or perplexity."
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="The data to measure on, in the formats of finetune; for search: query, passage, relevance."),
+        typer.Option(
+            help="The data to measure on, in the formats of finetune; for search: query, passage, relevance; for "
+            "perplexity: texts, in those of pretrain."
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -44,26 +52,30 @@ def evaluate(
     pair: PairOption = None,
     label: LabelOption = None,
     table: Annotated[
-        Path | None, typer.Option(help="Print the figures of this JSON file beside the lectures', and no others.")
+        bool, typer.Option("--table", help="Print the lectures' tables with measured figures, and measure nothing.")
+    ] = False,
+    figures: Annotated[
+        Path | None, typer.Option(help="Of --table: a JSON file of your figures. Default: the built-in model's.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of --table in markdown.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Of --table: print markdown.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure a model on a task, or score answers in a file, by the official definitions.
 
     Examples: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader --predictions answers.json`,
-    `clearhead evaluate answer --data dev-v1.1.json --predictions answers.json`
+    `clearhead evaluate answer --data dev-v1.1.json --predictions answers.json`,
+    `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
     from clearhead.errors import BadInput
 
-    if table is not None:
-        print_tables(table, markdown=markdown, json=json)
+    if table:
+        print_tables(figures, markdown=markdown, json=json)
         return
     files = {"--predictions": predictions, "--nbest": nbest, "--no-answer": no_answer}
     given = [name for name, file in files.items() if file is not None]
-    if markdown:
-        raise BadInput("--markdown prints tables; name their figures with --table FILE")
+    if markdown or figures is not None:
+        raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
     if given and task != "answer":
@@ -77,6 +89,9 @@ def evaluate(
             raise BadInput("the built-in model does not translate; name a --model that does")
         evaluate_translator(model, data, columns=(text, pair), device=device, json=json)
         return
+    if task == "perplexity":
+        _print_figures(task, data, *measure_texts(data, model, device), json=json)
+        return
     from clearhead.training.recipes.finetune import find_reader
 
     examples = find_reader(task)(one_file(data, task), named_columns(text, pair, label))
@@ -87,7 +102,7 @@ def evaluate(
     if model is None and skill is None and given:
         from clearhead.evaluation.answers import score_files
 
-        figures = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
+        found = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
     else:
         from clearhead.evaluation.tasks import EVALUATIONS, answer_into
         from clearhead.pipelines.model import load
@@ -95,20 +110,36 @@ def evaluate(
         expect_many()
         loaded = load(model, skill=skill, device=pick_device(device))
         if given:
-            figures = answer_into(loaded, examples, predictions=predictions, nbest=nbest)
+            found = answer_into(loaded, examples, predictions=predictions, nbest=nbest)
         else:
-            figures = EVALUATIONS[task](loaded, examples)
-    if json:
-        print_json({"task": task, "data": data[0], "examples": len(examples), **figures})
-        return
-    for name, value in figures.items():
-        typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")
+            found = EVALUATIONS[task](loaded, examples)
+    _print_figures(task, data, len(examples), found, json=json)
 
 
-def print_tables(file: Path, *, markdown: bool, json: bool) -> None:
+def measure_texts(data: list[str], model: str | None, device: str | None) -> "tuple[int, Figures]":
+    """How many texts there are, and how well the model guesses their tokens."""
+    from clearhead.data.corpus import Corpus
+    from clearhead.evaluation.texts import evaluate_texts
+    from clearhead.pipelines.model import load
+
+    expect_many()
+    texts = list(Corpus(data).documents())
+    return len(texts), evaluate_texts(load(model, device=pick_device(device)), texts)
+
+
+def print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
     """Print measured figures beside the lectures'."""
     from clearhead.evaluation.measured import read_measured
     from clearhead.evaluation.tables import as_json, as_markdown, as_text, tables
+    from clearhead.hub.builtin import builtin_folder
 
     write = as_json if json else as_markdown if markdown else as_text
-    typer.echo(write(tables(read_measured(file))), nl=False)
+    typer.echo(write(tables(read_measured(file or builtin_folder() / "figures.json"))), nl=False)
+
+
+def _print_figures(task: str, data: list[str], examples: int, figures: "Figures", *, json: bool) -> None:
+    if json:
+        print_json({"task": task, "data": data[0], "examples": examples, **figures})
+        return
+    for name, value in figures.items():
+        typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")

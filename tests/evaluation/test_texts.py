@@ -1,0 +1,53 @@
+"""Perplexity of plain text: every token asked once, whatever the batches; masked or next ones."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import clearhead as ch
+from clearhead.errors import BadInput, WrongTask
+from clearhead.evaluation import texts as measured
+from clearhead.evaluation.texts import evaluate_texts
+from clearhead.nn.layout import Packed
+from pipelines.writers import TEXTS, gpt_folder, translator
+
+
+@torch.no_grad()
+def test_a_gpt_is_asked_for_every_next_token_whatever_the_batches(monkeypatch):
+    model = ch.load(gpt_folder())
+    total, count = 0.0, 0
+    for text in TEXTS:
+        ids = torch.tensor(model.tokenizer.encode(text).ids)
+        logits = model.network("causal_lm", ids, Packed.of([len(ids)]))
+        total += float(F.cross_entropy(logits[:-1], ids[1:], reduction="sum"))
+        count += len(ids) - 1
+    for tokens in (4096, 8):
+        monkeypatch.setattr(measured, "TOKENS", tokens)
+        found = evaluate_texts(model, TEXTS)
+        assert found["tokens"] == count
+        assert found["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
+
+
+def test_masks_are_the_same_each_time_and_a_share_of_the_tokens(model):
+    texts = ["the river bank " * 20, "money in the bank"]
+    found = evaluate_texts(model, texts)
+    assert found == evaluate_texts(model, texts)
+    asked = sum(len(model.tokenizer.ids_batch([text])[0]) for text in texts)
+    assert found["tokens"] == round(0.15 * asked)
+    assert found["perplexity"] > 1
+    assert 0 <= found["accuracy"] <= 100
+
+
+def test_a_text_that_is_too_long_is_cut_and_all_of_it_counts(model):
+    longest = model.encoder.max_length
+    found = evaluate_texts(model, ["bank " * (3 * longest)])
+    assert found["tokens"] == round(0.15 * 3 * longest)
+
+
+def test_who_guesses_no_token_is_refused(model):
+    with pytest.raises(WrongTask, match="guesses no tokens; choose one with a masked-LM head, or a GPT"):
+        evaluate_texts(translator("transformer"), TEXTS)
+    with pytest.raises(BadInput, match="no tokens; give some that are not empty"):
+        evaluate_texts(model, [])
