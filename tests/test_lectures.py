@@ -149,7 +149,6 @@ def test_a_head_links_it_to_the_animal(model):
     assert any(most)
 
 
-@misses("'Medicine should be kept out of the reach of children.'")
 def test_medicine_for_someone_else(model):
     query, notes = PHARMACY
     documents = notes.split("\n\n")
