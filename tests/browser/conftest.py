@@ -1,19 +1,14 @@
 """A browser for all tests, and pages that must stay quiet: an empty console, and nothing asked of the outside."""
 
-import threading
-import time
-from contextlib import contextmanager
-
 import pytest
 
 pytest.importorskip("playwright.sync_api")
 
-import uvicorn
 from playwright.sync_api import sync_playwright
 
 from browser.chromium import ARGUMENTS, NONE, chromium
+from browser.running import running
 from clearhead.studio.app import create_app
-from clearhead.studio.serve import _listen
 from studio.conftest import folders as folders
 from studio.conftest import run_folder as run_folder
 
@@ -75,17 +70,3 @@ def studio_with_skills(stand_in):
     """The address of a running studio with a model as the built-in one is."""
     with running(create_app([str(stand_in)])) as address:
         yield address
-
-
-@contextmanager
-def running(app):
-    """Run a studio in a thread."""
-    door = _listen(0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{door.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)

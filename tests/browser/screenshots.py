@@ -5,25 +5,21 @@ RUN is the folder of a training run; without one, the picture of runs stays as i
 
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlencode
 
-import uvicorn
 from chromium import ARGUMENTS, chromium
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
+from running import running
 
 import clearhead as ch
 from clearhead import inside
 from clearhead.inside.view import View
 from clearhead.studio.app import create_app
 from clearhead.studio.lectures import ANIMAL
-from clearhead.studio.serve import _listen
 
 DOCS = Path(__file__).parents[2] / "docs"
 LARGEST = 280_000  # bytes of a picture that a page of documentation loads
@@ -53,20 +49,6 @@ def pages(model: ch.Model, runs: Sequence[Path]) -> Iterator[tuple[str, str, int
         yield "runs", "look/runs", 1280, 1100, "light"
 
 
-@contextmanager
-def studio(runs: Sequence[Path]) -> Iterator[str]:
-    """Run a studio with the built-in model; gives its address."""
-    door = _listen(0)
-    server = uvicorn.Server(uvicorn.Config(create_app([], runs), log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{door.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
-
-
 def keep(page: Page, name: str) -> None:
     """Write what the page shows, with fewer colours where that is too much."""
     page.wait_for_timeout(500)
@@ -86,7 +68,7 @@ def main(runs: Sequence[Path]) -> None:
             page = browser.new_page(viewport={"width": 1280, "height": height})
             page.goto(f"{view.save(Path(folder) / f'{name}.html').as_uri()}#{chosen}")
             keep(page, name)
-        with studio(runs) as address:
+        with running(create_app([], runs)) as address:
             for name, path, width, height, theme in pages(model, runs):
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
                 page.goto(f"{address}/{path}")

@@ -112,6 +112,9 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "x", "--model", "m", "--no-answer", "n"], "--no-answer goes with --predictions to score"),
         (["answer", "--data", "x", "--predictions", "p", "--markdown"], "--markdown goes with --table; add it"),
         (["answer", "--data", "x", "--figures", "f"], "--figures goes with --table; add it"),
+        (["answer", "--data", "x", "--table"], "--table measures nothing; leave the task and --data out"),
+        (["perplexity", "--data", "x", "--skill", "spam"], "leave --skill and column names out"),
+        (["perplexity", "--data", "x", "--label", "y"], "leave --skill and column names out"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(run, tmp_path, arguments, message):

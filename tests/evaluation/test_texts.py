@@ -47,7 +47,8 @@ def test_a_text_that_is_too_long_is_cut_and_all_of_it_counts(model):
 
 
 def test_who_guesses_no_token_is_refused(model):
-    with pytest.raises(WrongTask, match="guesses no tokens; choose one with a masked-LM head, or a GPT"):
-        evaluate_texts(translator("transformer"), TEXTS)
+    for kind in ("transformer", "seq2seq-gru"):
+        with pytest.raises(WrongTask, match="guesses no tokens; choose one with a masked-LM head, or a GPT"):
+            evaluate_texts(translator(kind), TEXTS)
     with pytest.raises(BadInput, match="no tokens; give some that are not empty"):
         evaluate_texts(model, [])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, SkillOption, expect_many, print_json
+from clearhead.cli.inout import JsonOption, SkillOption, expect_many, print_json, progress
 from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
 from clearhead.cli.translation import evaluate_translator, one_file
 
@@ -70,6 +70,8 @@ def evaluate(
     from clearhead.errors import BadInput
 
     if table:
+        if task is not None or data:
+            raise BadInput("--table measures nothing; leave the task and --data out")
         print_tables(figures, markdown=markdown, json=json)
         return
     files = {"--predictions": predictions, "--nbest": nbest, "--no-answer": no_answer}
@@ -90,6 +92,8 @@ def evaluate(
         evaluate_translator(model, data, columns=(text, pair), device=device, json=json)
         return
     if task == "perplexity":
+        if skill is not None or text or pair or label:
+            raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
         _print_figures(task, data, *measure_texts(data, model, device), json=json)
         return
     from clearhead.training.recipes.finetune import find_reader
@@ -124,7 +128,8 @@ def measure_texts(data: list[str], model: str | None, device: str | None) -> "tu
 
     expect_many()
     texts = list(Corpus(data).documents())
-    return len(texts), evaluate_texts(load(model, device=pick_device(device)), texts)
+    with progress("guessing tokens", None) as advance:
+        return len(texts), evaluate_texts(load(model, device=pick_device(device)), texts, progress=advance)
 
 
 def print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:

@@ -1,7 +1,8 @@
 """How well a model knows plain text: the perplexity of masked tokens, or of each next one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 
 from clearhead.data.batch import Batch
@@ -11,9 +12,11 @@ from clearhead.data.source import rng
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.network import Network
 from clearhead.objectives.causal import IGNORE, causal_lm
 from clearhead.objectives.loss import Loss
 from clearhead.objectives.masked import masked_lm
+from clearhead.pipelines.batches import token_budgets
 from clearhead.pipelines.model import Model
 
 TOKENS = 4096  # of a batch
@@ -21,13 +24,18 @@ LONGEST = 512  # tokens of a sequence: of a model that knows no bound, too
 
 
 @torch.inference_mode()
-def evaluate_texts(model: Model, texts: Sequence[str]) -> dict[str, float]:
+def evaluate_texts(
+    model: Model, texts: Sequence[str], *, progress: Callable[[int], None] = lambda _: None
+) -> dict[str, float]:
     """Perplexity of the tokens asked for, and how many of them are guessed right, in percent.
 
     A masked model is asked for 15 % of the tokens, chosen and hidden as in training and always the same; one that
     writes, for every token after the first. A longer text than the model reads is cut into several, and all counts.
     """
-    losses = [_loss(model, batch) for batch in _batches(model, texts)]
+    losses = []
+    for batch in _batches(model, texts):
+        losses.append(_loss(model, batch))
+        progress(batch.tokens)
     counts = [int(loss.count) for loss in losses]
     right = sum(int(loss.metrics["accuracy"][0]) for loss in losses)
     found = perplexity([float(loss.total) for loss in losses], counts)
@@ -36,8 +44,9 @@ def evaluate_texts(model: Model, texts: Sequence[str]) -> dict[str, float]:
 
 def _batches(model: Model, texts: Sequence[str]) -> Iterator[Batch]:
     """Packed texts with their special tokens, and what is asked for."""
-    masked = "masked_lm" in model.network.heads
-    writes = "causal_lm" in model.network.heads and not isinstance(model.encoder, EncoderDecoder)
+    heads = model.network.heads if isinstance(model.network, Network) else ()
+    masked = "masked_lm" in heads
+    writes = "causal_lm" in heads and not isinstance(model.encoder, EncoderDecoder)
     require(masked or writes, "this model guesses no tokens; choose one with a masked-LM head, or a GPT", WrongTask)
     template = model.tokenizer.template
     room = min(model.encoder.max_length, LONGEST) - template.specials(pair=False)
@@ -48,12 +57,9 @@ def _batches(model: Model, texts: Sequence[str]) -> Iterator[Batch]:
     encoded = writer.done()
     require(encoded.tokens > 0, "the texts have no tokens; give some that are not empty", BadInput)
     vocabulary = Vocabulary.of(model.tokenizer) if masked else None
-    ends = encoded.lengths().cumsum() // TOKENS
-    for number in range(int(ends[-1]) + 1):
-        items = (ends == number).nonzero()[0]
-        if len(items):
-            batch = encoded.batch(items)
-            yield batch if vocabulary is None else mask(batch, vocabulary, Masking(), rng(0, number))
+    for number, items in enumerate(token_budgets(encoded.lengths().tolist(), TOKENS)):
+        batch = encoded.batch(np.array(items))
+        yield batch if vocabulary is None else mask(batch, vocabulary, Masking(), rng(0, number))
 
 
 def _loss(model: Model, batch: Batch) -> Loss:

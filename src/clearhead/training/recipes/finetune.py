@@ -176,7 +176,7 @@ def find_kind(name: str) -> Kind:
 def find_reader(name: str) -> Read:
     """Look up how the data of a task is read; also of search, which is measured but not trained."""
     if name not in READERS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation")
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation, perplexity")
     return READERS[name]
 
 
