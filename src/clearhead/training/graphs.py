@@ -1,7 +1,7 @@
-"""An encoder's passes recorded once as CUDA graphs and replayed: small batches otherwise wait for Python.
+"""The passes of an encoder, with or without a decoder, recorded once as CUDA graphs and replayed.
 
-A graph is for one shape, so a batch is filled up to the next of a few shapes, with sequences that nobody reads. Heads
-and losses see the batch as it was.
+Small batches otherwise wait for Python. A graph is for one shape, so a batch is filled up to the next of a few shapes,
+with sequences that nobody reads. Heads and losses see the batch as it was.
 """
 
 # N packed tokens · B sequences · D width
@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from clearhead.models.t5 import T5
 from clearhead.models.xlnet import XLNet
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
 
-Forward = Callable[[Tensor, Packed, Tensor | None], Tensor]
+Forward = Callable[[Tensor, Packed, Any], Tensor]
 
 _STEPS = 8  # shapes between a number of tokens and its double: a batch is filled up by 6 % on average
 _FEWEST = 64
@@ -37,12 +38,16 @@ class Shape:
 
     @classmethod
     def of(cls, layout: Packed, tokens: int, limit: int) -> Self:
-        """Find the shape that a batch is filled up to; `limit` is the longest sequence that there are positions for."""
-        step = max(_FEWEST, 2 ** (tokens.bit_length() - 1)) // _STEPS
-        whole = max(_FEWEST, -(-tokens // step) * step)
+        """Find the shape that a text is filled up to; `limit` is the longest sequence that there are positions for."""
+        whole = _round_up(tokens)
         longest = min(max(_TILE, 2 ** (layout.max_length - 1).bit_length()), limit)
         fillers = max(1, -(-(whole - tokens) // longest))
-        return cls(whole, -(-(layout.batch + fillers) // 8) * 8, longest)
+        return cls(whole, _round_up(layout.batch + fillers), longest)
+
+
+def _round_up(count: int) -> int:
+    step = max(_FEWEST, 2 ** (count.bit_length() - 1)) // _STEPS
+    return max(_FEWEST, -(-count // step) * step)
 
 
 def fill_offsets(offsets: Tensor, layout: Packed, tokens: int, shape: Shape) -> None:
@@ -73,11 +78,8 @@ def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
 
 
 def is_recordable(network: nn.Module) -> bool:
-    """Ids to hidden states is all that can be recorded: nothing recurrent, and no source beside the ids.
-
-    XLNet is left out: it lays its texts out in rectangles, which grow with the sequences that fill a batch up.
-    """
-    return isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder | XLNet)
+    """Nothing recurrent, and nothing that lays its texts out in rectangles: fillers would make them grow."""
+    return isinstance(network, Network) and not isinstance(network.encoder, T5 | XLNet)
 
 
 def _learns_on_a_gpu(encoder: Any) -> bool:
@@ -90,22 +92,31 @@ class _Graphs:
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
         self._forward: Forward = encoder.forward
-        self._recorded: dict[tuple[Shape, bool], _Recording] = {}
+        self._reads = isinstance(encoder, EncoderDecoder)
+        self._recorded: dict[tuple[Shape, Shape | None, bool], _Recording] = {}
         self._pool: Any = torch.cuda.graph_pool_handle()
         self.busy = False  # between a forward pass and its backward pass, when another would overwrite what is kept
         self._anchor = torch.empty(0, device=next(encoder.parameters()).device, requires_grad=True)
 
-    def __call__(self, ids: Tensor, layout: Packed, segments: Tensor | None = None) -> Tensor:
+    def __call__(self, ids: Tensor, layout: Packed, beside: Any = None) -> Tensor:
         """Do what the encoder does."""
-        known = segments is None or isinstance(segments, Tensor)  # what else is read beside the ids has no place here
+        known = self._reads or beside is None or isinstance(beside, Tensor)  # what else is read has no place here
         if self.busy or not known or not (self._encoder.training and torch.is_grad_enabled()) or self._watched():
-            return self._forward(ids, layout, segments)
-        shape = Shape.of(layout, ids.shape[0], self._encoder.max_length)
-        key = shape, segments is not None
+            return self._forward(ids, layout, beside)
+        limit, source = self._encoder.max_length, beside if self._reads else None
+        segments = None if self._reads else beside
+        shape = Shape.of(layout, ids.shape[0], limit)
+        other = None if source is None else Shape.of(source.layout, source.ids.shape[0], limit)
+        if other is not None:  # the kernel wants as many sequences here as there
+            most = max(shape.sequences, other.sequences)
+            shape, other = replace(shape, sequences=most), replace(other, sequences=most)
+        key = shape, other, segments is not None
         if key not in self._recorded:
-            self._recorded[key] = _Recording(self._encoder, self._forward, shape, segments is not None, self._pool)
+            self._recorded[key] = _Recording(self._encoder, self._forward, *key, self._pool)
         recording = self._recorded[key]
-        recording.put(ids, layout, segments)
+        recording.text.put(ids, layout, segments)
+        if source is not None and recording.source is not None:
+            recording.source.put(source.ids, source.layout)
         self.busy = True
         hidden: Tensor = _Replay.apply(self._anchor, self, recording, ids.shape[0])
         return hidden
@@ -115,28 +126,51 @@ class _Graphs:
         return any(part._forward_hooks or part._forward_pre_hooks for part in self._encoder.modules())
 
 
+class _Text:
+    """The memory that a graph reads one text from; to the decoder, its source."""
+
+    def __init__(self, shape: Shape, segments: bool, device: torch.device) -> None:
+        self.shape = shape
+        self.ids = torch.zeros(shape.tokens, dtype=torch.int64, device=device)
+        self.segments = torch.zeros_like(self.ids) if segments else None
+        offsets = torch.full((shape.sequences + 1,), shape.tokens, dtype=torch.int32, device=device)
+        offsets[:-1] = torch.arange(shape.sequences, device=device).mul(shape.longest).clamp(max=shape.tokens)
+        self._layout = Packed((), offsets, torch.zeros_like(self.ids), shape.longest)
+
+    @property
+    def layout(self) -> Packed:
+        """Anew each time: what a layout works out once and keeps must be worked out in the graph, for each batch."""
+        return replace(self._layout)
+
+    def put(self, ids: Tensor, layout: Packed, segments: Tensor | None = None) -> None:
+        """Bring a text in; fillers keep what an earlier one left there."""
+        tokens = ids.shape[0]
+        self.ids[:tokens].copy_(ids)
+        self._layout.positions[:tokens].copy_(layout.positions)
+        if self.segments is not None and segments is not None:
+            self.segments[:tokens].copy_(segments)
+        fill_offsets(self._layout.offsets, layout, tokens, self.shape)
+
+
 class _Recording:
     """The graphs of one shape, with the memory they read from and write to.
 
     All recordings share one pool: a forward pass is always followed by its own backward pass.
     """
 
-    def __init__(self, encoder: Any, forward: Forward, shape: Shape, segments: bool, pool: Any) -> None:
+    def __init__(
+        self, encoder: Any, forward: Forward, shape: Shape, source: Shape | None, segments: bool, pool: Any
+    ) -> None:
         weights = [weight for weight in encoder.parameters() if weight.requires_grad]
         device = weights[0].device
-        self.shape = shape
-        self.ids = torch.zeros(shape.tokens, dtype=torch.int64, device=device)
-        self.segments = torch.zeros_like(self.ids) if segments else None
-        offsets = torch.full((shape.sequences + 1,), shape.tokens, dtype=torch.int32, device=device)
-        offsets[:-1] = torch.arange(shape.sequences, device=device).mul(shape.longest).clamp(max=shape.tokens)
-        self.layout = Packed((), offsets, torch.zeros_like(self.ids), shape.longest)
+        self.text = _Text(shape, segments, device)
+        self.source = None if source is None else _Text(source, False, device)
 
         def run() -> Tensor:
             # a weight cast inside of a graph must not be found in the cache outside
             half = torch.is_autocast_enabled("cuda")
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
-                # anew each time: what a layout works out once and keeps must be worked out in the graph, for each batch
-                return forward(self.ids, replace(self.layout), self.segments)
+                return forward(self.text.ids, self.text.layout, self.source or self.text.segments)
 
         chance = torch.cuda.get_rng_state(device)
         _warm_up(run, weights, device)
@@ -150,15 +184,6 @@ class _Recording:
             torch._foreach_add_([old for old, _ in pairs], [new for _, new in pairs])
         self.hidden = hidden.detach()
         torch.cuda.set_rng_state(chance, device)  # as if nothing had been recorded
-
-    def put(self, ids: Tensor, layout: Packed, segments: Tensor | None) -> None:
-        """Bring a batch in; fillers keep what an earlier batch left there."""
-        tokens = ids.shape[0]
-        self.ids[:tokens].copy_(ids)
-        self.layout.positions[:tokens].copy_(layout.positions)
-        if self.segments is not None and segments is not None:
-            self.segments[:tokens].copy_(segments)
-        fill_offsets(self.layout.offsets, layout, tokens, self.shape)
 
 
 class _Replay(torch.autograd.Function):
