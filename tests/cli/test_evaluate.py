@@ -1,10 +1,17 @@
 """`clearhead evaluate`: a model's answers into files, files scored alone, search, and tables."""
 
+import importlib
 import json
+from contextlib import contextmanager
 
 import pytest
 
+from clearhead import load
+from clearhead.evaluation.texts import evaluate_texts
 from pipelines.peers import SENTENCES, peers
+from pipelines.writers import TEXTS, recurrent_folder
+
+cli = importlib.import_module("clearhead.cli.evaluate")
 
 
 def squad(path, *, impossible: bool):
@@ -85,6 +92,33 @@ def test_perplexity_of_lines(run, folder, tmp_path):
     assert json.loads(out)["examples"] == 2
 
 
+def test_perplexity_of_a_recurrent_model(run, tmp_path):
+    path, model = tmp_path / "lines.txt", recurrent_folder("rnnlm-lstm", tmp_path / "model")
+    path.write_text("\n".join(TEXTS), encoding="utf-8")
+    code, out, _ = run("evaluate", "perplexity", "--data", path, "--model", model, "--device", "cpu", "--json")
+    assert code == 0
+    assert json.loads(out)["perplexity"] == pytest.approx(evaluate_texts(load(model), TEXTS)["perplexity"], rel=1e-4)
+
+
+def test_progress_is_of_all_examples_and_leaves_stdout_alone(run, folder, tmp_path, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def bar(label, total):
+        done = []
+        yield done.append
+        shown.append((label, total, sum(done)))
+
+    monkeypatch.setattr(cli, "progress", bar)
+    pairs, lines = tmp_path / "pairs.tsv", tmp_path / "lines.txt"
+    pairs.write_text("".join(f"{text}\t{SENTENCES[0]}\t{n}\n" for n, text in enumerate(SENTENCES)))
+    lines.write_text("\n".join(SENTENCES))
+    for task, data in (("search", pairs), ("perplexity", lines)):
+        code, out, err = run("evaluate", task, "--data", data, "--model", folder, "--device", "cpu", "--json")
+        assert (code, json.loads(out)["examples"], err) == (0, 5, "")
+    assert shown == [("measuring", 5, 5)] * 2
+
+
 def test_tables_of_the_built_in_model(run):
     _, out, _ = run("evaluate", "--table")
     assert "clearhead, built-in  measured  dev" in out
@@ -113,6 +147,8 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "x", "--predictions", "p", "--markdown"], "--markdown goes with --table; add it"),
         (["answer", "--data", "x", "--figures", "f"], "--figures goes with --table; add it"),
         (["answer", "--data", "x", "--table"], "--table measures nothing; leave the task and --data out"),
+        (["answer", "--data", "x", "--skill", "questions", "--no-answer", "n"], "leave it out, or --model and --skill"),
+        (["translation", "--data", "x", "--model", "m", "--skill", "spam"], "leave --skill and --label out"),
         (["perplexity", "--data", "x", "--skill", "spam"], "leave --skill and column names out"),
         (["perplexity", "--data", "x", "--label", "y"], "leave --skill and column names out"),
     ],

@@ -11,7 +11,7 @@ from clearhead.errors import BadInput, WrongTask
 from clearhead.evaluation import texts as measured
 from clearhead.evaluation.texts import evaluate_texts
 from clearhead.nn.layout import Packed
-from pipelines.writers import TEXTS, gpt_folder, translator
+from pipelines.writers import TEXTS, gpt_folder, recurrent_folder, translator
 
 
 @torch.no_grad()
@@ -30,6 +30,33 @@ def test_a_gpt_is_asked_for_every_next_token_whatever_the_batches(monkeypatch):
         assert found["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["rnnlm-lstm", "rnnlm-gru"])
+def test_a_recurrent_model_is_asked_as_a_gpt_is(kind, tmp_path, monkeypatch):
+    model = ch.load(recurrent_folder(kind, tmp_path))
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for text in TEXTS:
+            first, *ids = model.tokenizer.encode(text).ids
+            logits, state = model.network.begin([[first]])
+            for token in ids:
+                total -= float(logits.log_softmax(-1)[0, token])
+                count += 1
+                logits, state = model.network.step(torch.tensor([token]), state)
+    for tokens in (4096, 8):
+        monkeypatch.setattr(measured, "TOKENS", tokens)
+        found = evaluate_texts(model, TEXTS)
+        assert found["tokens"] == count
+        assert found["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
+
+
+def test_a_recurrent_model_reads_long_texts_in_parts(tmp_path, monkeypatch):
+    model = ch.load(recurrent_folder("rnnlm-gru", tmp_path))
+    monkeypatch.setattr(measured, "LONGEST", 10)
+    whole, specials = model.tokenizer.ids_batch([TEXTS[0]])[0], model.tokenizer.template.specials(pair=False)
+    parts = math.ceil(len(whole) / (10 - specials))
+    assert evaluate_texts(model, TEXTS[:1])["tokens"] == len(whole) + parts * (specials - 1)
+
+
 def test_masks_are_the_same_each_time_and_a_share_of_the_tokens(model):
     texts = ["the river bank " * 20, "money in the bank"]
     found = evaluate_texts(model, texts)
@@ -46,9 +73,10 @@ def test_a_text_that_is_too_long_is_cut_and_all_of_it_counts(model):
     assert found["tokens"] == round(0.15 * 3 * longest)
 
 
-def test_who_guesses_no_token_is_refused(model):
-    for kind in ("transformer", "seq2seq-gru"):
-        with pytest.raises(WrongTask, match="guesses no tokens; choose one with a masked-LM head, or a GPT"):
-            evaluate_texts(translator(kind), TEXTS)
+def test_who_guesses_no_token_is_refused(model, tmp_path):
+    elmo = ch.load(recurrent_folder("elmo", tmp_path))
+    for other in (translator("transformer"), translator("seq2seq-gru"), elmo):
+        with pytest.raises(WrongTask, match="guesses no tokens; choose one with a masked-LM head, a GPT, or a rec"):
+            evaluate_texts(other, TEXTS)
     with pytest.raises(BadInput, match="no tokens; give some that are not empty"):
         evaluate_texts(model, [])

@@ -11,7 +11,9 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
 from clearhead.hub.config import read_config
-from clearhead.hub.folder import read_folder, write_folder
+from clearhead.hub.folder import read_folder, read_outline, write_folder
+from clearhead.hub.names import NAMES
+from clearhead.hub.weights import WEIGHTS
 from references import (
     EVERY_ARCHITECTURE,
     MODELS,
@@ -52,6 +54,17 @@ def test_we_read_what_we_write(model, architecture, tmp_path):
     write_folder(again, tmp_path / "twice")
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_outline_knows_all_sizes_without_the_weights(model, tmp_path):
+    whole = ours(model, next(iter(NAMES[MODELS[model][0]].architectures)))
+    write_folder(whole, tmp_path)
+    (tmp_path / WEIGHTS).unlink()
+    outline = read_outline(tmp_path)
+    assert outline.description.config == whole.description.config
+    assert outline.network.encoder.max_length == whole.network.encoder.max_length
+    assert all(tensor.is_meta for tensor in outline.network.state_dict().values())
 
 
 def test_the_configuration_that_transformers_wrote_is_kept(tmp_path):

@@ -90,3 +90,11 @@ def translator(kind: str = "transformer") -> Any:
     randomised(model.network, 1)
     model.save(folder)
     return ch.load(folder)
+
+
+def recurrent_folder(kind: str, folder: Path) -> Path:
+    """A model from before the Transformer that reads no source, with random weights."""
+    family = RECURRENT[kind]
+    network = randomised(family.network(family.config(vocab_size=pieces().vocabulary, hidden_size=16)), 2).eval()
+    RecurrentModel(kind, network, pieces()).save(folder)
+    return folder

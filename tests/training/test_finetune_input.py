@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 
 from clearhead.errors import BadConfig, BadInput
+from clearhead.hub.weights import WEIGHTS
 from clearhead.models.bert import BertConfig
 from clearhead.pipelines.model import Model
 from clearhead.training.overrides import override
@@ -80,9 +82,11 @@ def test_a_metric_is_measured_after_each_epoch(base, tmp_path):
     assert [row["step"] for row in read_rows(tmp_path / "out" / "run")] == [2, 4, 6]
 
 
-def test_a_look_knows_how_long_inputs_may_be(base, tmp_path):
+def test_a_look_knows_how_long_inputs_may_be_and_needs_no_weights(base, tmp_path):
     data = write(tmp_path / "long.jsonl", [*CLASSES, {"text": "the cat sat on the mat " * 6, "label": "no"}])
-    assert "1 inputs are longer than 24 tokens and will be cut" in first_look("classify", base, data).text()
+    light = copytree(base, tmp_path / "light")
+    (light / WEIGHTS).unlink()
+    assert "1 inputs are longer than 24 tokens and will be cut" in first_look("classify", light, data).text()
 
 
 def test_a_run_goes_on_with_the_recipe_and_data_it_began_with(base, tmp_path):

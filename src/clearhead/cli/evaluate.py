@@ -1,7 +1,8 @@
 """`clearhead evaluate`: the official figures of a model on a task, or of answers in a file."""
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,13 +12,16 @@ from clearhead.cli.translation import evaluate_translator, one_file
 
 if TYPE_CHECKING:
     from clearhead.evaluation.tasks import Figures
+    from clearhead.training.recipes.reading import Columns
 
 
 def evaluate(
     task: Annotated[
         str | None,
         typer.Argument(
-            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation or perplexity."
+            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; or "
+            "perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or of each "
+            "after a text's first, as a GPT, an LSTM or a GRU guesses it from those before."
         ),
     ] = None,
     data: Annotated[
@@ -72,7 +76,7 @@ def evaluate(
     if table:
         if task is not None or data:
             raise BadInput("--table measures nothing; leave the task and --data out")
-        print_tables(figures, markdown=markdown, json=json)
+        _print_tables(figures, markdown=markdown, json=json)
         return
     files = {"--predictions": predictions, "--nbest": nbest, "--no-answer": no_answer}
     given = [name for name, file in files.items() if file is not None]
@@ -84,55 +88,53 @@ def evaluate(
         raise BadInput(f"{given[0]} belongs to the task answer, not to {task}; leave it out")
     if documents and task != "tag":
         raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
-    if model is not None and no_answer is not None:
-        raise BadInput("--no-answer goes with --predictions to score; leave it or --model out")
+    by_model = model is not None or skill is not None
+    if by_model and no_answer is not None:
+        raise BadInput("--no-answer goes with --predictions to score; leave it out, or --model and --skill")
     if task == "translation":
         if model is None:
             raise BadInput("the built-in model does not translate; name a --model that does")
+        if skill is not None or label:
+            raise BadInput("translation is of two texts by the model itself; leave --skill and --label out")
         evaluate_translator(model, data, columns=(text, pair), device=device, json=json)
         return
-    if task == "perplexity":
-        if skill is not None or text or pair or label:
-            raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
-        _print_figures(task, data, *measure_texts(data, model, device), json=json)
-        return
-    from clearhead.training.recipes.finetune import find_reader
-
-    examples = find_reader(task)(one_file(data, task), named_columns(text, pair, label))
-    if documents:
-        from clearhead.data.conll import join_documents
-
-        examples = join_documents(examples)
-    if model is None and skill is None and given:
+    if task == "perplexity" and (skill is not None or text or pair or label):
+        raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
+    examples = _read(task, data, named_columns(text, pair, label), documents=documents)
+    if given and not by_model:
         from clearhead.evaluation.answers import score_files
 
         found = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
     else:
-        from clearhead.evaluation.tasks import EVALUATIONS, answer_into
+        from clearhead.evaluation.questions import evaluate_answers
+        from clearhead.evaluation.tasks import EVALUATIONS
         from clearhead.pipelines.model import load
 
         expect_many()
         loaded = load(model, skill=skill, device=pick_device(device))
-        if given:
-            found = answer_into(loaded, examples, predictions=predictions, nbest=nbest)
-        else:
-            found = EVALUATIONS[task](loaded, examples)
+        measure = partial(evaluate_answers, predictions=predictions, nbest=nbest) if given else EVALUATIONS[task]
+        with progress("measuring", len(examples)) as advance:
+            found = measure(loaded, examples, progress=advance)
     _print_figures(task, data, len(examples), found, json=json)
 
 
-def measure_texts(data: list[str], model: str | None, device: str | None) -> "tuple[int, Figures]":
-    """How many texts there are, and how well the model guesses their tokens."""
-    from clearhead.data.corpus import Corpus
-    from clearhead.evaluation.texts import evaluate_texts
-    from clearhead.pipelines.model import load
+def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) -> list[Any]:
+    """The examples of a task; of perplexity, texts."""
+    if task == "perplexity":
+        from clearhead.data.corpus import Corpus
 
-    expect_many()
-    texts = list(Corpus(data).documents())
-    with progress("guessing tokens", None) as advance:
-        return len(texts), evaluate_texts(load(model, device=pick_device(device)), texts, progress=advance)
+        return list(Corpus(data).documents())
+    from clearhead.training.recipes.finetune import find_reader
+
+    examples = find_reader(task)(one_file(data, task), columns)
+    if documents:
+        from clearhead.data.conll import join_documents
+
+        return join_documents(examples)
+    return examples
 
 
-def print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
+def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
     """Print measured figures beside the lectures'."""
     from clearhead.evaluation.measured import read_measured
     from clearhead.evaluation.tables import as_json, as_markdown, as_text, tables
@@ -144,7 +146,7 @@ def print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
 
 def _print_figures(task: str, data: list[str], examples: int, figures: "Figures", *, json: bool) -> None:
     if json:
-        print_json({"task": task, "data": data[0], "examples": examples, **figures})
+        print_json({"task": task, "data": data[0] if len(data) == 1 else data, "examples": examples, **figures})
         return
     for name, value in figures.items():
         typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")

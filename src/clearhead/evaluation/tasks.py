@@ -1,35 +1,40 @@
 """A model on the examples of a task: its answers, and the official figures of them."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
+from clearhead.data.examples import ChoiceExample, PairExample, TextExample, WordsExample
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
-from clearhead.evaluation.files import write_nbest, write_predictions
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
-from clearhead.evaluation.nbest import LISTED, Candidate, predictions_of, score_nbest
+from clearhead.evaluation.questions import evaluate_answers
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
 from clearhead.evaluation.squad import f1 as answer_f1
-from clearhead.evaluation.squad import golds_of
-from clearhead.pipelines.answer import Answer
+from clearhead.evaluation.texts import evaluate_texts
+from clearhead.evaluation.watching import in_examples
 from clearhead.pipelines.choose import Choice
 from clearhead.pipelines.classify import Classes
+from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.tag import Tagged
 
 Figures = dict[str, float]
 
 
-def evaluate_classes(model: Model, examples: Sequence[TextExample]) -> Figures:
+class Evaluation(Protocol):
+    """A model on examples; `progress` is told how many more of them are done."""
+
+    def __call__(self, model: Model, examples: Any, /, *, progress: Progress | None = None) -> Figures:
+        """Give the figures by their names."""
+
+
+def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
     """Accuracy and Matthews correlation in percent; with two classes F1 of the second, else the mean F1 of all."""
     gold = [_known(example.label) for example in examples]
-    results = model.classify(_inputs(examples))
+    results = model.classify(_inputs(examples), progress=progress)
     _check_names(set(gold), results)
     predicted = [found.label for found in results]
     labels = model.labels or tuple(sorted(set(gold)))
@@ -41,31 +46,31 @@ def evaluate_classes(model: Model, examples: Sequence[TextExample]) -> Figures:
     }
 
 
-def evaluate_labels(model: Model, examples: Sequence[TextExample]) -> Figures:
+def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
     """Several classes at once: F1 over all decisions, and how often every one of a text's is right, in percent."""
+    golds = [set(_known(example.label)) for example in examples]
+    results = model.classify(_inputs(examples), progress=progress)
+    _check_names(set().union(*golds), results)
     right = found = true = exact = 0
-    results = model.classify(_inputs(examples))
-    _check_names({label for example in examples for label in _known(example.label)}, results)
-    for example, result in zip(examples, results, strict=True):
-        gold = set(_known(example.label))
+    for gold, result in zip(golds, results, strict=True):
         chosen = {label for label, score in result.scores.items() if score > 0.5}
         right, found, true = right + len(gold & chosen), found + len(chosen), true + len(gold)
         exact += gold == chosen
     return {"f1": 200 * right / max(1, found + true), "exact": 100 * exact / len(examples)}
 
 
-def evaluate_scores(model: Model, examples: Sequence[TextExample]) -> Figures:
+def evaluate_scores(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
     """Pearson and Spearman correlation of a regression, in percent."""
     gold = [_known(example.label) for example in examples]
-    predicted = [found.score for found in model.classify(_inputs(examples))]
+    predicted = [found.score for found in model.classify(_inputs(examples), progress=progress)]
     return {"spearman": 100 * spearman(gold, predicted), "pearson": 100 * pearson(gold, predicted)}
 
 
-def evaluate_tags(model: Model, examples: Sequence[WordsExample]) -> Figures:
+def evaluate_tags(model: Model, examples: Sequence[WordsExample], *, progress: Progress | None = None) -> Figures:
     """Precision, recall and F1 of spans, and accuracy of tags, as conlleval has them."""
     gold: list[list[str]] = []
     predicted: list[list[str]] = []
-    tagged: list[Tagged] = model.tag([list(example.words) for example in examples])
+    tagged: list[Tagged] = model.tag([list(example.words) for example in examples], progress=progress)
     for example, found in zip(examples, tagged, strict=True):
         labels = {word.start: word.label for word in found.words}
         starts = np.cumsum([0, *(len(word) + 1 for word in example.words[:-1])]).tolist()
@@ -78,62 +83,38 @@ def evaluate_tags(model: Model, examples: Sequence[WordsExample]) -> Figures:
     return conlleval(gold, predicted).figures()
 
 
-def evaluate_answers(model: Model, examples: Sequence[QuestionExample]) -> Figures:
-    """SQuAD's exact match and F1; with unanswerable questions, SQuAD 2.0's, and the best threshold to abstain."""
-    return score_nbest(golds_of(examples), candidates_of(model, examples, top=1))
-
-
-def answer_into(
-    model: Model, examples: Sequence[QuestionExample], *, predictions: Path | None = None, nbest: Path | None = None
-) -> Figures:
-    """Answer the questions into files, one text for each or the best candidates, and score as `evaluate_answers`."""
-    golds, lists = golds_of(examples), candidates_of(model, examples, top=LISTED)
-    if predictions is not None:
-        write_predictions(predictions, predictions_of(golds, lists))
-    if nbest is not None:
-        write_nbest(nbest, lists)
-    return score_nbest(golds, lists)
-
-
-def candidates_of(model: Model, examples: Sequence[QuestionExample], top: int) -> dict[str, list[Candidate]]:
-    """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
-    questions, contexts = [example.question for example in examples], [example.context for example in examples]
-    found: list[Answer] = model.answer(questions, contexts, top=top, threshold=math.inf, whole_words=False)
-    lists = {}
-    for example, answer in zip(examples, found, strict=True):
-        spans = [Candidate(one.text, one.logit) for one in answer.candidates]
-        lists[example.id] = sorted([*spans, Candidate("", answer.null_score)], key=lambda one: -one.score)
-    return lists
-
-
-def evaluate_choices(model: Model, examples: Sequence[ChoiceExample]) -> Figures:
+def evaluate_choices(model: Model, examples: Sequence[ChoiceExample], *, progress: Progress | None = None) -> Figures:
     """How often the right one is chosen, in percent."""
-    found: list[Choice] = model.choose([(example.context, example.choices) for example in examples])
     gold = [_known(example.label) for example in examples]
+    questions = [(example.context, example.choices) for example in examples]
+    found: list[Choice] = model.choose(questions, progress=progress)
     return {"accuracy": 100 * accuracy(gold, [choice.index for choice in found])}
 
 
-def evaluate_similarity(model: Model, examples: Sequence[PairExample]) -> Figures:
+def evaluate_similarity(model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None) -> Figures:
     """Spearman and Pearson correlation of the vectors' cosines with the scores, in percent."""
-    first = model.embed([example.first for example in examples], normalise=True)
-    second = model.embed([example.second for example in examples], normalise=True)
     gold = [_known(example.score) for example in examples]
+    progress = in_examples(progress, 2 * len(examples), len(examples))
+    first = model.embed([example.first for example in examples], normalise=True, progress=progress)
+    second = model.embed([example.second for example in examples], normalise=True, progress=progress)
     cosines = (first * second).sum(-1).tolist()
     return {"spearman": 100 * spearman(gold, cosines), "pearson": 100 * pearson(gold, cosines)}
 
 
-def evaluate_search(model: Model, examples: Sequence[TextExample]) -> Figures:
+def evaluate_search(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
     """Rank each query's passages by the cosine of their vectors; in percent, over the queries with a relevant one."""
-    texts = list(dict.fromkeys(text for example in examples for text in (example.text, example.pair or "")))
-    vectors = dict(zip(texts, model.embed(texts, normalise=True), strict=True))
     judged: dict[str, dict[str, int]] = {}
-    run: dict[str, dict[str, float]] = {}
     for number, example in enumerate(examples):
-        passage = example.pair or ""
         judged.setdefault(example.text, {})[str(number)] = _known(example.label)
-        run.setdefault(example.text, {})[str(number)] = float(vectors[example.text] @ vectors[passage])
     relevant = {query: grades for query, grades in judged.items() if any(grade > 0 for grade in grades.values())}
     require(bool(relevant), "no query has a relevant passage; give data with labels above 0", BadInput)
+    pairs = {str(n): (one.text, one.pair or "") for n, one in enumerate(examples) if one.text in relevant}
+    texts = list(dict.fromkeys(text for pair in pairs.values() for text in pair))
+    progress = in_examples(progress, len(texts), len(examples))
+    vectors = dict(zip(texts, model.embed(texts, normalise=True, progress=progress), strict=True))
+    run: dict[str, dict[str, float]] = {}
+    for name, (query, passage) in pairs.items():
+        run.setdefault(query, {})[name] = float(vectors[query] @ vectors[passage])
     return {
         "mrr": 100 * reciprocal_rank(relevant, run),
         "map": 100 * average_precision(relevant, run),
@@ -144,11 +125,13 @@ def evaluate_search(model: Model, examples: Sequence[TextExample]) -> Figures:
     }
 
 
-def evaluate_instructions(model: Model, examples: Sequence[PairExample]) -> Figures:
+def evaluate_instructions(
+    model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None
+) -> Figures:
     """Write an answer to each prompt, greedily: how many are the right one, and F1 of their words, in percent."""
     prompts, golds = [example.first for example in examples], [example.second.strip() for example in examples]
     longest = max(map(len, model.tokenizer.ids_batch(golds))) + 8  # one that is still going on is wrong by then
-    written = [one.text.strip() for one in model.generate(prompts, longest=longest)]
+    written = [one.text.strip() for one in model.generate(prompts, longest=longest, progress=progress)]
     pairs = list(zip(golds, written, strict=True))
     return {
         "exact": 100 * sum(gold == found for gold, found in pairs) / len(pairs),
@@ -157,7 +140,7 @@ def evaluate_instructions(model: Model, examples: Sequence[PairExample]) -> Figu
 
 
 # by the names of the tasks on the command line
-EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
+EVALUATIONS: dict[str, Evaluation] = {
     "classify": evaluate_classes,
     "label": evaluate_labels,
     "regress": evaluate_scores,
@@ -167,6 +150,7 @@ EVALUATIONS: dict[str, Callable[[Model, Any], Figures]] = {
     "similar": evaluate_similarity,
     "search": evaluate_search,
     "instruct": evaluate_instructions,
+    "perplexity": evaluate_texts,
 }
 
 

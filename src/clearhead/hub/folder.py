@@ -64,6 +64,17 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     )
 
 
+def read_outline(folder: Path) -> Checkpoint:
+    """Read all but the weights: a network without heads and numbers, which knows its sizes, and the tokenizer."""
+    description = read_config(folder)
+    return Checkpoint(
+        description=description,
+        network=build_network(description, {}, device="meta"),
+        tokenizer=_read_tokenizer(folder, description.config.vocab_size),
+        sentence=read_sentence_vector(folder),
+    )
+
+
 def write_folder(
     checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, small: bool = False
 ) -> None:

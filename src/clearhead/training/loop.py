@@ -22,7 +22,7 @@ from clearhead.training.passes import Passes, Share, checkpointed, precision
 from clearhead.training.prefetch import Prefetch
 from clearhead.training.report import Report
 from clearhead.training.schedules import SCHEDULES
-from clearhead.training.sent import Figures, Sent
+from clearhead.training.sent import Sent, StepNumbers
 from clearhead.training.settings import Every, Settings
 from clearhead.training.sharding import Sharding
 from clearhead.training.spikes import is_bad
@@ -95,7 +95,7 @@ def train(
         at_the_end.callback(writer.end)
         stop = False
         sent: Sent | None = None  # what is not yet known of the last step
-        figures: Figures | None = None  # what is known of the one before
+        numbers: StepNumbers | None = None  # what is known of the one before
 
         while not (stop or budget.done(state) or _out_of_patience(state, settings)):
             watch.begin_step()
@@ -108,7 +108,7 @@ def train(
 
             # only now, when the device has this step to work on, is it asked how the last one went
             if sent is not None:
-                figures, sent = _settle(state, sent), None
+                numbers, sent = _settle(state, sent), None
             if state.bad == BAD_STEPS:
                 passes.forget()
                 state = _go_back(state, keeper, writer)
@@ -121,14 +121,14 @@ def train(
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
             stop = ranks.any(wish.stop)
-            if figures is None or stop or budget.done(state) or _is_due(settings.every, state.step):
-                figures, sent = _settle(state, sent), None
+            if numbers is None or stop or budget.done(state) or _is_due(settings.every, state.step):
+                numbers, sent = _settle(state, sent), None
             taken = watch.end_step(state)
             _add(state, "tokens_per_second", tokens, taken)
-            writer.tick(state.step, figures.loss, _mean((tokens, taken)), progress, state.elapsed)
+            writer.tick(state.step, numbers.loss, _mean((tokens, taken)), progress, state.elapsed)
             last = budget.done(state)
             if last and sent is not None:  # by the clock, the last step is known to be it when it is over
-                figures, sent = _settle(state, sent), None
+                numbers, sent = _settle(state, sent), None
             if state.bad == BAD_STEPS:
                 state = _go_back(state, keeper, writer)
                 stop = False  # after the next step: one that went back has nothing new to save
@@ -142,7 +142,7 @@ def train(
                     keeper.save_best(state)
                 last = last or _out_of_patience(state, settings)
             if values or last or state.step % settings.every.log == 0:
-                writer.log(_row(state, task, rate, figures.norm, source.epoch_of(state.index)) | values)
+                writer.log(_row(state, task, rate, numbers.norm, source.epoch_of(state.index)) | values)
                 state.sums = {}
             # weights that give bad steps are nothing to go back to
             if stop or last or (state.step % settings.every.save == 0 and not state.bad):
@@ -166,16 +166,16 @@ def train(
         )
 
 
-def _settle(state: State, sent: Sent) -> Figures:
+def _settle(state: State, sent: Sent) -> StepNumbers:
     """Wait for the numbers of a step, and take into the state how it went."""
-    figures = sent.read()
-    state.bad = state.bad + 1 if figures.bad else 0
-    state.norms.add(figures.norm)
-    state.losses.add(figures.loss)
-    if not figures.bad:
-        for name, pair in figures.sums.items():
+    numbers = sent.read()
+    state.bad = state.bad + 1 if numbers.bad else 0
+    state.norms.add(numbers.norm)
+    state.losses.add(numbers.loss)
+    if not numbers.bad:
+        for name, pair in numbers.sums.items():
             _add(state, name, *pair)
-    return figures
+    return numbers
 
 
 def _is_due(every: Every, step: int) -> bool:

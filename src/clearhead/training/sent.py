@@ -10,7 +10,7 @@ from clearhead.training.passes import Outcome
 
 
 @dataclass(frozen=True)
-class Figures:
+class StepNumbers:
     """What is known of a step: sums and counts over all ranks, and whether it was left out as bad."""
 
     sums: dict[str, tuple[float, float]]
@@ -36,7 +36,7 @@ class Sent:
             self._arrived = torch.cuda.Event()
             self._arrived.record()
 
-    def read(self) -> Figures:
+    def read(self) -> StepNumbers:
         """Wait until the device has come so far."""
         if self._arrived is not None:
             self._arrived.synchronize()
@@ -46,4 +46,4 @@ class Sent:
         names = list(self._sums[0])
         added = self._ranks.sum([sum(known[place :: 2 * len(names)]) for place in range(2 * len(names))])
         pairs = zip(added[::2], added[1::2], strict=True)
-        return Figures(dict(zip(names, pairs, strict=True)), loss, norm, bool(bad))
+        return StepNumbers(dict(zip(names, pairs, strict=True)), loss, norm, bool(bad))

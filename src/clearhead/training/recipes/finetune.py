@@ -16,6 +16,7 @@ from clearhead.data.look import Look, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Figures
 from clearhead.hub.card import write_card
+from clearhead.hub.folder import read_outline
 from clearhead.hub.recurrent import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
@@ -89,7 +90,7 @@ def finetune(
     _check_labels(held_out, dev, needed=dev is not None and task.head != "causal_lm")
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    start = _start(source)
+    start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
     model = task.prepare(start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
@@ -144,7 +145,7 @@ def first_look(
     task, plan = find_kind(kind), recipe or Finetune()
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
     examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
-    model = _start(source)
+    model = Model(read_outline(_folder(source)))
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
@@ -180,10 +181,11 @@ def find_reader(name: str) -> Read:
     return READERS[name]
 
 
-def _start(source: str | Path) -> Model:
-    recurrent = is_recurrent(find(source))
+def _folder(source: str | Path) -> Path:
+    folder = find(source)
+    recurrent = is_recurrent(folder)
     require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
-    return Model(load(source).checkpoint)  # its skills, if it has any, are not what is trained
+    return folder
 
 
 def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
