@@ -38,8 +38,8 @@ skill() { # name, task, uses, train, dev, settings…; eight ranks learn better 
 }
 skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=2
 skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=3 --set lora=2
-skill entities tag tag "$data/conll2003/eng.train" "$data/conll2003/eng.testa" \
-  --set train.epochs=10 --set documents=true --set items=8 --set length=256
+skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" \
+  --set train.epochs=5 --set documents=true --set items=16 --set length=256
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
   --set train.epochs=2 --set length=384 --set items=48

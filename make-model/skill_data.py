@@ -108,6 +108,14 @@ def words(text: str) -> set[str]:
     return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}
 
 
+def entities(data: Path) -> str:
+    """CoNLL-2003's documents as they are, and each of their sentences alone: a user may have one sentence only."""
+    whole = (data / "conll2003/eng.train").read_text("utf-8").strip()
+    start, *parts = whole.split("\n\n")
+    alone = f"\n\n{start}\n\n".join(part for part in parts if part != start)
+    return f"{whole}\n\n{start}\n\n{alone}\n"
+
+
 def articles(path: Path) -> list[Row]:
     found: list[Row] = json.loads(path.read_text("utf-8"))["data"]
     return found
@@ -135,7 +143,9 @@ def main() -> None:
     write(spam(data), out / "spam")
     write(inference(data), out / "inference")
     write(similarity(data), out / "similarity")
-    (out / "questions").mkdir(parents=True, exist_ok=True)
+    for name in ("entities", "questions"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    (out / "entities/train.txt").write_text(entities(data), "utf-8")
     for name, content in questions(data).items():
         (out / "questions" / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": content}))
 

@@ -126,6 +126,20 @@ def _silent(context):
     return {"context": context, "qas": []}
 
 
+def test_entities_are_learnt_from_documents_and_from_single_sentences(tmp_path, tool):
+    start, first, second, third = (
+        "-DOCSTART- -X- O O",
+        "EU NNP I-NP I-ORG\n. . O O",
+        "Peter NNP I-NP I-PER",
+        "no DT I-NP O",
+    )
+    (tmp_path / "conll2003").mkdir()
+    whole = "\n\n".join([start, first, second, start, third])
+    (tmp_path / "conll2003" / "eng.train").write_text(whole + "\n\n", encoding="utf-8")
+    alone = "\n\n".join([start, first, start, second, start, third])
+    assert tool("skill_data").entities(tmp_path) == f"{whole}\n\n{alone}\n"
+
+
 def test_a_text_meets_those_that_share_its_rare_words(tool):
     known = [
         {"first": "A man plays the violin.", "second": "A woman eats a mango.", "score": 0.1},
