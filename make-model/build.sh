@@ -43,6 +43,7 @@ skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.te
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
   --set train.epochs=2 --set length=384 --set items=48
+run python make-model/calibrate.py "$builtin" questions "$work/skills/questions/dev.json"
 run clearhead finetune regress --model "$builtin" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"

@@ -1,6 +1,7 @@
 """The card of the built-in model says what its making left behind, and what the model itself says."""
 
 import json
+import math
 import shutil
 import sys
 from importlib import import_module
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import clearhead as ch
 from clearhead.hub.weights import read_tensors, write_tensors
 
 TOOLS = Path(__file__).parents[1] / "make-model"
@@ -22,7 +24,7 @@ def tool(monkeypatch):
     """Import one of the scripts."""
     monkeypatch.syspath_prepend(str(TOOLS))
     yield import_module
-    for name in ("biases", "card", "figures", "judge", "skill_data", "trim"):
+    for name in ("biases", "calibrate", "card", "figures", "judge", "skill_data", "trim"):
         sys.modules.pop(name, None)
 
 
@@ -120,6 +122,36 @@ def test_no_question_of_a_development_article_is_learnt(tmp_path, tool):
     made = tool("skill_data").questions(tmp_path)
     assert [article["title"] for article in made["train"]] == ["A", "C"]
     assert [article["title"] for article in made["dev"]] == ["B"]
+
+
+def test_a_skill_learns_when_to_give_no_answer(stand_in, tmp_path, tool, monkeypatch):
+    folder, line = tmp_path / "model", "the red stone lay under the old bridge where we met"
+    shutil.copytree(stand_in, folder)
+    words = line.split()
+    contexts = [" ".join(words[place:] + words[:place]) for place in range(10)]
+    paragraphs = [
+        {
+            "context": text,
+            "qas": [
+                {"id": text, "question": "which ?", "answers": [{"text": "red", "answer_start": text.index("red")}]},
+                {"id": f"not {text}", "question": "who ?", "answers": [], "is_impossible": True},
+            ],
+        }
+        for text in contexts
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps({"data": [{"title": "x", "paragraphs": paragraphs}]}))
+    found = ch.load(folder).answer("which ?", contexts, threshold=math.inf)
+    margins = [one.margin for one in found]
+    assert len(set(margins)) == len(margins)
+    monkeypatch.setattr(tool("calibrate"), "LOST", 0.2)
+    monkeypatch.setattr(sys, "argv", ["calibrate.py", str(folder), "questions", str(tmp_path / "dev.json")])
+    tool("calibrate").main()
+    model = ch.load(folder)
+    threshold = model.skill("questions").checkpoint.threshold
+    assert threshold == round(sorted(margins)[7], 2)
+    refused = [one.text is None for one in model.answer("which ?", contexts)]
+    assert refused == [margin > threshold for margin in margins]
+    assert not any(one.text is None for one in model.answer("which ?", contexts, threshold=math.inf))
 
 
 def _silent(context):

@@ -116,3 +116,6 @@ def test_what_cannot_be_used_is_refused(home, tmp_path):
     (bad / "skill.json").write_text('{"encoder": "x", "code": "run me"}')
     with pytest.raises(BadCheckpoint, match="is no description of a skill"):
         ch.load(home, skill=bad)
+    (bad / "skill.json").write_text('{"encoder": "x", "threshold": "low"}')
+    with pytest.raises(BadCheckpoint, match="threshold 'low' is no number"):
+        ch.load(home, skill=bad)

@@ -26,8 +26,12 @@ def ask(
     skill: SkillOption = None,
     top: Annotated[int, typer.Option(help="How many answers to show.")] = 1,
     threshold: Annotated[
-        float, typer.Option(help="Say nothing when “no answer” is better by more than this; inf: always answer.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Say nothing when “no answer” is better by more than this; inf: always answer. "
+            "Default: the skill's own, or 0."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Find the answer to a question in texts of any length: a verbatim slice, or nothing.

@@ -37,6 +37,7 @@ class Checkpoint:
     network: Network
     tokenizer: Tokenizer | None
     sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
+    threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
 
 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:

@@ -41,6 +41,7 @@ class Skill:
     problem: str | None = None
     pooling: str | None = None
     scale: float = 1.0  # of the corrections
+    threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -53,6 +54,8 @@ class Skill:
             if content.get(name) is not None:
                 content[name] = tuple(map(str, content[name]))
         skill = cls(**content)
+        if not isinstance(skill.threshold, int | float):
+            raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number")
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
             raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
         return skill
@@ -101,6 +104,7 @@ def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Che
         description=replace(checkpoint.description, labels=skill.labels, problem=skill.problem, architecture=None),
         network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
         sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
+        threshold=skill.threshold,
     )
 
 

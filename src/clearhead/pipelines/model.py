@@ -240,16 +240,17 @@ class Model(ByVectors):
         contexts: str | Iterable[str],
         *,
         top: int = 1,
-        threshold: float = 0.0,
+        threshold: float | None = None,
         longest: int = 30,
         whole_words: bool = True,
         progress: Progress | None = None,
     ) -> Any:
         """Where in a text of any length is the answer? Many questions about one text, one about many, or pairs.
 
-        For the options see `pipelines.answer.Search`.
+        For the options see `pipelines.answer.Search`; a skill may have a threshold of its own, which holds without one.
         """
-        search = Search(top=top, threshold=threshold, longest=longest, whole_words=whole_words)
+        least = self.checkpoint.threshold if threshold is None else threshold
+        search = Search(top=top, threshold=least, longest=longest, whole_words=whole_words)
         pairs = paired(questions, contexts)
         found = answer(self.network, self.tokenizer, pairs, search, progress=progress)
         return as_given(longer(questions, contexts), found)
