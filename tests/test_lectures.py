@@ -29,13 +29,12 @@ def model():
     return ch.load()
 
 
-@misses("'.', since the sentence has none")
+@misses("'cigar'")
 def test_a_mask_against_viruses(model):
     found = model.fill("If you don't want to inhale virus, you should wear a [MASK]")
     assert found.predictions[0].token == "mask"
 
 
-@misses("'.', since the sentence has none")
 def test_bert_lifts_a_part_of_the_body(model):
     assert PART.fullmatch(model.fill("BERT, lift your [MASK]").predictions[0].token)
 
@@ -50,12 +49,7 @@ def test_bert_lifts_a_part_of_the_body(model):
             "sciences , medicine and dentistry , design and environment , law , arts and social sciences , "
             "engineering , business , computing and music",
         ),
-        pytest.param(
-            "What does NUS mean?",
-            NUS,
-            "national university of singapore",
-            marks=misses("'the best university in the Asia-Pacific'"),
-        ),
+        ("What does NUS mean?", NUS, "national university of singapore"),
         (*BERT_LARGE, "340M"),
     ],
 )
@@ -83,7 +77,7 @@ def test_pairs_of_sentences(model, label, first, second):
         (SPAM, "spam", "spam"),
         (HAM, "spam", "ham"),
         (REVIEWS[0], "sentiment", "positive"),
-        (REVIEWS[1], "sentiment", "negative"),
+        pytest.param(REVIEWS[1], "sentiment", "negative", marks=misses("positive, with a probability of 0.56")),
     ],
 )
 def test_a_sentence_and_its_class(model, text, skill, label):
@@ -108,7 +102,6 @@ def test_a_sense_is_closer_to_itself_than_to_another(model, word):
     assert near["same"] > near["different"]
 
 
-@misses("that to train is nearer to the train to London than the train he took")
 def test_two_trains(model):
     texts = ["He took a train.", "He likes to train in the mornings.", "The train to London leaves at nine."]
     cosines = model.senses("train", texts).cosines
