@@ -55,7 +55,7 @@ class Skill:
                 content[name] = tuple(map(str, content[name]))
         skill = cls(**content)
         if not isinstance(skill.threshold, int | float):
-            raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number")
+            raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number; copy the skill again")
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
             raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
         return skill
