@@ -111,8 +111,8 @@ class Model(ByVectors):
             if isinstance(fresh, Pooler) and trained:
                 fresh.load_state_dict(trained[0].state_dict())
         network = Network(self.encoder, heads).to(self.device).eval()
-        # one vector per text is no longer what this model is for
-        return Model(replace(self.checkpoint, description=description, network=network, sentence=None))
+        # one vector per text is no longer what this model is for, nor is a threshold that another head was given
+        return Model(replace(self.checkpoint, description=description, network=network, sentence=None, threshold=0.0))
 
     @property
     def encoder(self) -> Any:
