@@ -1,6 +1,7 @@
 """Skills beside an encoder, and matrices stored in int8."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clearhead as ch
-from clearhead.errors import BadCheckpoint, BadConfig, NotFound, WrongTask
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask
 from clearhead.hub.compact import SCALE, compact, expand
 from clearhead.hub.folder import write_folder
+from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.pipelines.skills import Skilled
 from clearhead.training.recipes.finetune import Finetune, finetune
@@ -119,3 +121,59 @@ def test_what_cannot_be_used_is_refused(home, tmp_path):
     (bad / "skill.json").write_text('{"encoder": "x", "threshold": "low"}')
     with pytest.raises(BadCheckpoint, match="threshold 'low' is no number"):
         ch.load(home, skill=bad)
+
+
+@pytest.fixture(scope="module")
+def names(home):
+    """Colours that are names if they have a capital: what an uncased tokenizer cannot tell."""
+    lines = [
+        f"{word if i % 2 else word.title()} {'O' if i % 2 else 'B-PER'}\n{thing} O\n\n"
+        for i, word in enumerate(["red", "red", "blue", "blue"])
+        for thing in WORDS
+    ]
+    path = home / "names.conll"
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("lora", [None, 4])
+def test_a_tagger_can_look_at_capitals(home, names, tmp_path, lora):
+    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    recipe = Finetune(lora=lora, capitals=True, items=8, length=32, train=train)
+    uses = None if lora is None else ["tag"]
+    made = finetune("tag", home, names, tmp_path / "tagger", dev=names, recipe=recipe, skill_for=uses)
+    assert made.figures["f1"] == 100.0
+    tagger = ch.load(tmp_path / "tagger") if lora is None else ch.load(home, skill=tmp_path / "tagger")
+    assert [entity.text for entity in tagger.tag("Red river and red stone").entities] == ["Red"]
+    assert [entity.text for entity in tagger.tag([["blue", "Blue"]])[0].entities] == ["Blue"]
+    found = ch.pipeline("ner", tagger, aggregation_strategy="simple")("the Red house")
+    assert [one["word"] for one in found] == ["red"]
+    tagger.save(tmp_path / "again")
+    assert ch.load(tmp_path / "again").tag("red Blue").entities == tagger.tag("red Blue").entities
+    # nobody else sees the table
+    assert ch.load(home).encoder.embeddings.capital is None
+
+
+def test_capitals_are_for_taggers_of_the_families_that_can_be_told(home, names, tmp_path):
+    recipe = Finetune(capitals=True)
+    with pytest.raises(BadInput, match="capitals=true is for the task tag"):
+        finetune("classify", home, home / "colours.jsonl", tmp_path / "x", recipe=recipe)
+    bert = BertConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
+    ch.Model.create(bert, ch.load(home).tokenizer).save(tmp_path / "bert")
+    with pytest.raises(BadConfig, match="capitals are told to modernbert with its tokenizer, not to bert"):
+        finetune("tag", tmp_path / "bert", names, tmp_path / "x", recipe=recipe)
+    assert not (tmp_path / "x").exists()
+    path = tmp_path / "bert" / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tells_capitals": True}))
+    with pytest.raises(BadCheckpoint, match="tells capitals, which only modernbert reads"):
+        ch.load(tmp_path / "bert")
+
+
+def test_a_skill_that_does_not_agree_with_itself_is_refused(home, tmp_path):
+    shutil.copytree(home / "skills" / "colour", tmp_path / "colour")
+    path = tmp_path / "colour" / "skill.json"
+    described = json.loads(path.read_text())
+    for value, said in ((True, "do not agree about capitals"), ("yes", "capitals 'yes' is neither true nor false")):
+        path.write_text(json.dumps({**described, "capitals": value}))
+        with pytest.raises(BadCheckpoint, match=said):
+            ch.load(home, skill=tmp_path / "colour")

@@ -90,8 +90,13 @@ class Writer:
         self._runs: list[int] = []
         self._ends: list[int] = [0]
 
-    def add(self, first: Sequence[int], second: Sequence[int] | None = None) -> int:
-        """Write one sequence; the answer is the place of its last text, counted from the sequence's start."""
+    def add(
+        self, first: Sequence[int], second: Sequence[int] | None = None, *, segments: Sequence[int] | None = None
+    ) -> int:
+        """Write one sequence; the answer is the place of its last text, counted from the sequence's start.
+
+        `segments` are those of a single text's pieces, where the tokenizer gives each its own.
+        """
         place = 0
         for item in self._template.single if second is None else self._template.pair:
             if isinstance(item, Special):
@@ -102,8 +107,12 @@ class Writer:
                 place = len(self._ids) - self._ends[-1]
                 self._ids.extend(text)
                 run = len(text)
-            self._segments.append(item.segment)
-            self._runs.append(run)
+            if segments is None or isinstance(item, Special):
+                self._segments.append(item.segment)
+                self._runs.append(run)
+            else:
+                self._segments.extend(segments)
+                self._runs.extend([1] * run)
         self._ends.append(len(self._ids))
         return place
 

@@ -67,7 +67,8 @@ def encode_tags(
                 before = word
             spoken.append(words)
             owners.append(i)
-            writer.add(encoding.ids[passage.start : passage.stop])
+            text = slice(passage.start, passage.stop)
+            writer.add(encoding.ids[text], segments=encoding.segments[text])
             if known is not None:
                 tags.append(np.where(words >= 0, known[words], NO_LABEL))
     encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})

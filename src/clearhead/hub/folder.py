@@ -48,6 +48,11 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     _drop_redundant(tensors, names, folder)
     outputs = _heads_in(tensors, names, description)
     network = build_network(description, outputs, device="meta")
+    tokenizer = _read_tokenizer(folder, description.config.vocab_size)
+    if tokenizer is not None and tokenizer.tells_capitals:
+        if description.family != "modernbert":
+            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which only modernbert reads; copy it again")
+        network.encoder.embeddings.tell_capitals()
     parameters = dict(network.named_parameters())
     state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
     _check_leftover(tensors, names, folder)
@@ -60,7 +65,7 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     return Checkpoint(
         description=description,
         network=network.eval(),
-        tokenizer=_read_tokenizer(folder, description.config.vocab_size),
+        tokenizer=tokenizer,
         sentence=read_sentence_vector(folder),
     )
 

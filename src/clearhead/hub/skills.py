@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint
 from clearhead.hub.atomic import staged
+from clearhead.hub.capitals import tell_capitals
 from clearhead.hub.folder import Checkpoint, fresh_heads
 from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
 from clearhead.nn.heads import Pooling, SentenceVector
@@ -24,6 +25,7 @@ from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
 
 DESCRIPTION, ADAPTER, SKILLS = "skill.json", "adapter.safetensors", "skills"
+_CAPITAL = "encoder.embeddings.capital"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class Skill:
     pooling: str | None = None
     scale: float = 1.0  # of the corrections
     threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
+    capitals: bool = False  # whether it looks at capitals
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -56,6 +59,8 @@ class Skill:
         skill = cls(**content)
         if not isinstance(skill.threshold, int | float):
             raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number; copy the skill again")
+        if not isinstance(skill.capitals, bool):
+            raise BadCheckpoint(f"{path}: capitals {skill.capitals!r} is neither true nor false; copy the skill again")
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
             raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
         return skill
@@ -73,6 +78,8 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
     for name, module in network.encoder.named_modules():
         if isinstance(module, LoRA):
             tensors |= {f"encoder.{name}.down": module.down, f"encoder.{name}.up": module.up}
+    if skill.capitals:
+        tensors[_CAPITAL] = network.get_parameter(f"{_CAPITAL}.weight")
     if skill.head is not None:
         head = network.heads[skill.head]
         tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
@@ -90,8 +97,13 @@ def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Che
     old = checkpoint.network.encoder
     if skill.encoder != (known or encoder_digest(old)):
         raise BadCheckpoint(f"the skill in {folder} was made for another encoder; train it again for this one")
-    tensors = read_tensors(folder / ADAPTER)
+    tensors = dict(read_tensors(folder / ADAPTER))
+    if skill.capitals != (_CAPITAL in tensors):
+        raise BadCheckpoint(f"{folder}: {DESCRIPTION} and {ADAPTER} do not agree about capitals; copy the skill again")
+    capital = tensors.pop(_CAPITAL, None)
     encoder = _corrected(old, tensors, skill.scale, folder)
+    if capital is not None:
+        checkpoint = tell_capitals(replace(checkpoint, network=Network(encoder, {})), capital)
     heads: dict[str, nn.Module] = {}
     if skill.head is not None:
         heads = fresh_heads(checkpoint.description.family, encoder, {skill.head: skill.outputs})
@@ -132,4 +144,4 @@ def _corrected(old: Any, tensors: Mapping[str, Tensor], scale: float, folder: Pa
 
 
 def _is_correction(name: str) -> bool:
-    return name.endswith((".down", ".up"))
+    return name.endswith((".down", ".up")) or name == "embeddings.capital.weight"

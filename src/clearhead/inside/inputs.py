@@ -51,8 +51,9 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
         parts = {"token": inner.token(row) * getattr(inner, "scale", 1.0)}
         if hasattr(inner, "position"):
             parts["position"] = inner.position(torch.arange(len(ids), device=device) + first_position(inner))
-        if getattr(inner, "segment", None) is not None:
-            parts["segment"] = inner.segment(torch.tensor(segments, device=device))
+        for name in ("segment", "capital"):
+            if (table := getattr(inner, name, None)) is not None:
+                parts[name] = table(torch.tensor(segments, device=device))
         total = torch.stack(list(parts.values())).sum(0)
         if len(parts) > 1:
             parts["sum"] = total

@@ -101,10 +101,10 @@ class ModernBert(nn.Module):
         return self.config.max_position_embeddings
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are not looked at: there is no table."""
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are capitals, if it has their table."""
         layout = layout or Padded.full(ids)
         check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids)
+        x = self.embeddings(ids, segments)
         for block in self.blocks:
             x = block(x, layout)
         return self.norm(x)

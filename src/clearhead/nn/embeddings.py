@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import InputTooLong, require
 
+CAPITAL_KINDS = 3  # words without capitals, with some, of nothing else
+
 
 class SummedEmbeddings(nn.Module):
     """token + position + segment, normalised; `segments=0` leaves the last out.
@@ -71,17 +73,30 @@ class FactorisedEmbeddings(nn.Module):
 
 
 class TokenEmbeddings(nn.Module):
-    """Tokens alone, normalised: for models whose attention brings the positions in (rotary)."""
+    """Tokens alone, normalised: for models whose attention brings the positions in (rotary).
+
+    `tell_capitals` adds a table for what small letters lose, which starts at 0: nothing changes until it is trained.
+    """
 
     def __init__(self, vocabulary: int, width: int, *, norm: nn.Module, dropout: float) -> None:
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)
+        self.capital: nn.Embedding | None = None
         self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Ids (…) -> (…, D)."""
-        return self.dropout(self.norm(self.token(ids)))
+    def tell_capitals(self) -> Tensor:
+        """Add a table with a row for each kind of word, and give its rows (3, D)."""
+        weight = self.token.weight
+        self.capital = nn.Embedding.from_pretrained(weight.new_zeros(CAPITAL_KINDS, weight.shape[1]), freeze=False)
+        return self.capital.weight
+
+    def forward(self, ids: Tensor, capitals: Tensor | None = None) -> Tensor:
+        """Ids and kinds of words (…) -> (…, D); without kinds, no word has capitals."""
+        x = self.token(ids)
+        if self.capital is not None:
+            x = x + (self.capital.weight[0] if capitals is None else self.capital(capitals))
+        return self.dropout(self.norm(x))
 
 
 class PlacedEmbeddings(nn.Module):

@@ -16,21 +16,29 @@ class Pieces:
     tokens: list[str]
     offsets: list[Span]
     words: list[int]
+    capitals: list[int] | None = None  # kinds of words, where the tokenizer tells them (see `text.capitals`)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def between(self, start: int, stop: int) -> "Pieces":
         """Pieces start … stop - 1; their offsets and words still refer to the whole text."""
-        return Pieces(self.ids[start:stop], self.tokens[start:stop], self.offsets[start:stop], self.words[start:stop])
+        return Pieces(
+            self.ids[start:stop],
+            self.tokens[start:stop],
+            self.offsets[start:stop],
+            self.words[start:stop],
+            None if self.capitals is None else self.capitals[start:stop],
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """What a model reads for one text or a pair, one entry a token; offsets and words are None at special tokens.
 
-    `segments` is what the model sees (all 0 in RoBERTa); `parts` holds the token positions of each text, in order,
-    and is what the methods below go by. Offsets count characters of that part's own text.
+    `segments` is what the model sees (all 0 in RoBERTa; of a tokenizer that tells capitals, their kinds); `parts` holds
+    the token positions of each text, in order, and is what the methods below go by. Offsets count characters of that
+    part's own text.
     """
 
     ids: list[int]

@@ -54,6 +54,7 @@ class Template:
     def wrap(self, first: Pieces, second: Pieces | None = None) -> Encoding:
         """Put the special tokens round one text or two."""
         texts = (first,) if second is None else (first, second)
+        telling = first.capitals is not None
         parts = [range(0)] * len(texts)
         ids: list[int] = []
         segments: list[int] = []
@@ -63,7 +64,7 @@ class Template:
         for item in self.single if second is None else self.pair:
             if isinstance(item, Special):
                 ids.append(item.id)
-                segments.append(item.segment)
+                segments.append(0 if telling else item.segment)
                 tokens.append(item.token)
                 offsets.append(None)
                 words.append(None)
@@ -71,7 +72,7 @@ class Template:
                 pieces = texts[item.part]
                 parts[item.part] = range(len(ids), len(ids) + len(pieces))
                 ids.extend(pieces.ids)
-                segments.extend([item.segment] * len(pieces))
+                segments.extend(pieces.capitals if pieces.capitals is not None else [item.segment] * len(pieces))
                 tokens.extend(pieces.tokens)
                 offsets.extend(pieces.offsets)
                 words.extend(pieces.words)

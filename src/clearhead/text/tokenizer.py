@@ -12,8 +12,9 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import models, normalizers
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require
 from clearhead.text import families, files
+from clearhead.text.capitals import capitals_of
 from clearhead.text.chunks import Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span
 from clearhead.text.template import Template
@@ -27,6 +28,7 @@ _SPECIAL_NAMES = {
     "sep": ("[SEP]", "<sep>", "</s>", "<|endoftext|>"),
     "mask": ("[MASK]", "<mask>"),
 }
+_CAPITALS = "tells_capitals"  # in tokenizer_config.json; other libraries do not know it
 
 
 class Tokenizer:
@@ -87,6 +89,16 @@ class Tokenizer:
             tokens = sorted(vocabulary, key=vocabulary.__getitem__)
             (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), "utf-8")
 
+    @property
+    def tells_capitals(self) -> bool:
+        """Whether `Encoding.segments` say which words have capitals, instead of which sentence they are in."""
+        return self.settings.get(_CAPITALS) is True
+
+    def telling_capitals(self) -> Self:
+        """The same tokenizer, which tells beside the ids what their small letters lose."""
+        require(self.lowercase, "This tokenizer knows capitals by its vocabulary; leave capitals out.", BadConfig)
+        return type(self)(self._library, {**self.settings, _CAPITALS: True})
+
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text, or two, with special tokens round them."""
         return self.encode_batch([text if pair is None else (text, pair)])[0]
@@ -116,7 +128,7 @@ class Tokenizer:
         # a piece that starts at the space before a word belongs to that word
         ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
         owners = [min(bisect_right(ends, start), len(words) - 1) for start, _ in pieces.offsets]
-        return Pieces(pieces.ids, pieces.tokens, pieces.offsets, owners)
+        return replace(pieces, words=owners)
 
     def pieces_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """The pieces of many texts, without special tokens."""
@@ -126,6 +138,11 @@ class Tokenizer:
         if self._owns_spaces:
             found = [
                 replace(pieces, offsets=_without_spaces(pieces.offsets, text))
+                for pieces, text in zip(found, texts, strict=True)
+            ]
+        if self.tells_capitals:
+            found = [
+                replace(pieces, capitals=capitals_of(text, pieces.offsets, pieces.words))
                 for pieces, text in zip(found, texts, strict=True)
             ]
         return found

@@ -55,6 +55,7 @@ NAMES = Names(
     prefix="model",
     encoder={
         "embeddings.token": "embeddings.tok_embeddings",
+        "embeddings.capital": "embeddings.capital_embeddings",  # our own; transformers leaves it aside
         "embeddings.norm": "embeddings.norm",
         "blocks.{}.norm_1": "layers.{}.attn_norm",
         "blocks.{}.attention.qkv": "layers.{}.attn.Wqkv",

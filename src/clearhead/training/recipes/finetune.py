@@ -15,6 +15,7 @@ from clearhead.data.finetuning import FineTuning
 from clearhead.data.look import Look, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Figures
+from clearhead.hub.capitals import tell_capitals
 from clearhead.hub.card import write_card
 from clearhead.hub.folder import read_outline
 from clearhead.hub.recurrent import is_recurrent
@@ -43,6 +44,7 @@ class Finetune:
     length: int = 256  # longest input in tokens; answers and tags use windows of it
     items: int = 32  # examples of a batch
     documents: bool = False  # tag: learn and measure on whole documents, as a CoNLL file parts them
+    capitals: bool = False  # tag: look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
     objective: Options = field(default_factory=Options)
@@ -91,7 +93,7 @@ def finetune(
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
-    model = task.prepare(start, labels)
+    model = task.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
         _drop(model, recipe.dropout)
@@ -143,9 +145,11 @@ def first_look(
 ) -> Look:
     """Look at the data as a run would see it, before anything is spent."""
     task, plan = find_kind(kind), recipe or Finetune()
+    _check_options(kind, task, plan, dev)
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
     examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
-    model = Model(read_outline(_folder(source)))
+    outline = read_outline(_folder(source))
+    model = Model(tell_capitals(outline) if plan.capitals else outline)
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
@@ -192,11 +196,12 @@ def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetun
     examples = task.read(data, columns or {})
     if not recipe.documents:
         return examples
-    require(task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     return join_documents(examples)
 
 
 def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | None) -> None:
+    for name, set_ in (("documents", recipe.documents), ("capitals", recipe.capitals)):
+        require(not set_ or task.head == "tags", f"{name}=true is for the task tag; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
         require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
     metric = recipe.train.metric
@@ -226,6 +231,8 @@ def _drop(model: Model, rate: float) -> None:
 def _adapt(model: Model, rank: int, head: str | None) -> None:
     model.network.requires_grad_(False)
     add_lora(model.encoder, ["qkv", "output", "up", "down"], rank)
+    if model.tokenizer.tells_capitals:
+        model.encoder.embeddings.capital.requires_grad_(True)
     if head is not None:
         model.network.heads[head].requires_grad_(True)
 
@@ -243,6 +250,7 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
         problem=model.checkpoint.description.problem,
         pooling=vector.pooling if head is None else None,
         scale=scale,
+        capitals=model.tokenizer.tells_capitals,
     )
     write_skill(described, model.network, folder)
 
