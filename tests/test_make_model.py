@@ -147,7 +147,7 @@ def test_a_skill_learns_when_to_give_no_answer(stand_in, tmp_path, tool, monkeyp
     monkeypatch.setattr(sys, "argv", ["calibrate.py", str(folder), "questions", str(tmp_path / "dev.json")])
     tool("calibrate").main()
     model = ch.load(folder)
-    threshold = model.skill("questions").checkpoint.threshold
+    threshold = model.skill("questions").checkpoint.description.threshold
     assert threshold == round(sorted(margins)[7], 2)
     refused = [one.text is None for one in model.answer("which ?", contexts)]
     assert refused == [margin > threshold for margin in margins]

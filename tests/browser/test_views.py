@@ -16,7 +16,7 @@ from clearhead.inside import (
     why,
 )
 from clearhead.inside.trace import trace
-from inside.models import small
+from inside.models import small, telling
 
 pytestmark = pytest.mark.browser
 
@@ -25,6 +25,7 @@ LABELS = ("no", "yes")
 VIEWS = {
     "by-hand": by_hand,
     "input": lambda: summed_input(small(), "Be alert!", "BERT will hurt!"),
+    "capitals": lambda: summed_input(telling(), "Be alert!", "BERT will hurt!"),
     "positions": lambda: position_tables(small()),
     "layers": lambda: through_layers(small(), TEXT),
     "senses": lambda: senses_of(small(), "bank"),

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from inside.models import telling
+
 
 def test_tokenize_a_pair(run, folder):
     code, out, _ = run("tokenize", "Be alert!", "BERT will hurt!", "--model", folder)
@@ -20,6 +22,31 @@ def test_tokenize_a_pair(run, folder):
     shown = json.loads(out)
     assert set(shown) == {"tokens", "ids", "segments", "offsets", "words"}
     assert len(shown["ids"]) == len(rows)
+
+
+def test_tokenize_tells_capitals_where_the_model_is_told(run, tmp_path):
+    telling().save(tmp_path)
+    words = ("The bank", "BERT", "--model", tmp_path)
+    code, out, _ = run("tokenize", *words)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["position", "sentence", "capitals", "id", "from–to", "token"]
+    rows = [line.split() for line in out.splitlines()[1:]]
+    shown = json.loads(run("tokenize", *words, "--json")[1])
+    assert [row[2] for row in rows] == shown["capitals"]
+    assert [int(row[1]) - 1 for row in rows] == shown["segments"]
+    kinds = dict(zip(shown["tokens"], shown["capitals"], strict=True))
+    assert [kinds[token] for token in ("[CLS]", "the", "bank", "bert")] == ["none", "some", "none", "all"]
+    assert shown["segments"][0] == 0
+    assert shown["segments"][-1] == 1
+
+
+def test_export_says_that_transformers_reads_no_capitals(tmp_path):
+    telling().save(tmp_path / "names")
+    words = ["export", str(tmp_path / "out"), "--model", str(tmp_path / "names")]
+    done = subprocess.run([sys.executable, "-m", "clearhead", *words], capture_output=True, text=True, check=True)
+    assert done.stderr.count("transformers does not read the table for capitals") == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stdout.startswith("wrote Model(modernbert")
 
 
 def test_tokenize_lines_from_stdin(run, folder):

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import clearhead as ch
+from clearhead.hub.capitals import tell_capitals
 from clearhead.models.gpt import Gpt2Config
 
 SENTENCES = [
@@ -15,6 +16,7 @@ SENTENCES = [
     "He took a train. He likes to train in the mornings.",
     "An apple a day, said the man of apple.",
 ]
+LABELS = ("O", "B-PER", "I-PER")
 SIZES = {
     "hidden_size": 32,
     "num_attention_heads": 4,
@@ -45,4 +47,12 @@ def small(family="bert", head="masked_lm", outputs=None, layers=4, labels=None):
         for name, parameter in model.network.named_parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.2 if "position" not in name else 0.05)
+    return model
+
+
+@cache
+def telling(head="tags", outputs=3, labels=LABELS):
+    """A small model that looks at capitals; each kind has numbers of its own, words without capitals too."""
+    model = ch.Model(tell_capitals(small.__wrapped__("modernbert", head, outputs, labels=labels).checkpoint))
+    nn.init.normal_(model.encoder.embeddings.capital.weight, std=0.3)
     return model

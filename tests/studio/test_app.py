@@ -12,7 +12,7 @@ from clearhead.inside.trace import trace
 from clearhead.pipelines.skills import Skilled
 from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
-from inside.models import small
+from inside.models import small, telling
 from inside.pages import Page
 from pipelines.writers import translator
 from studio.conftest import HEADS
@@ -51,6 +51,24 @@ def test_every_page_opens_and_has_a_twin(client, path):
         page = client.get(f"/picture/{entry.name}", params=values_of(entry))
         assert response.json().items() <= Page(page.text).facts.items()
         assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
+
+
+def test_a_tagger_that_looks_at_capitals_is_at_home(tmp_path):
+    telling().save(tmp_path / "names")
+    client = TestClient(create_app([str(tmp_path / "names")], []), base_url="http://127.0.0.1:8642")
+    for path, values in {
+        "/look/input": {"text": "The Bank", "pair": "of BERT"},
+        "/look/attention": {"text": "The Bank", "pair": "of BERT"},
+        "/use/tag": {"text": "The Bank of BERT"},
+    }.items():
+        response = client.post(f"/api{path}", json=values)
+        assert response.status_code == 200, response.text
+    assert client.post("/api/look/input", json={"text": "The Bank"}).json()["capitals"] == [
+        "none",
+        "some",
+        "some",
+        "none",
+    ]
 
 
 @pytest.mark.parametrize("path", ENTRIES)

@@ -28,6 +28,14 @@ def test_a_pair_tells_capitals_too(bert: Tokenizer) -> None:
     assert bert.telling_capitals().encode("be", "Alert").segments == [0, 0, 0, 1, 0]
 
 
+@given(any_strings, any_strings)
+def test_the_table_shows_sentences_as_before(bert: Tokenizer, text: str, pair: str) -> None:
+    telling = bert.telling_capitals()
+    assert telling.encode(text).rows() == bert.encode(text).rows()
+    assert telling.encode(text, pair).rows() == bert.encode(text, pair).rows()
+    assert bert.encode(text, pair).sentences == bert.encode(text, pair).segments
+
+
 def test_words_that_are_given_have_their_parts_told_apart(bert: Tokenizer) -> None:
     encoding = bert.telling_capitals().encode_words(["Alert-hurt", "BERT"])
     kinds = [[encoding.segments[i] for i in encoding.pieces_of_word(word)] for word in (0, 1)]

@@ -21,6 +21,7 @@ def tokenize(
     from clearhead.hub.builtin import builtin_folder
     from clearhead.hub.remote import find
     from clearhead.text import Tokenizer
+    from clearhead.text.capitals import KINDS
 
     path = builtin_folder() if model is None else Path(model)
     if path.is_file():
@@ -30,20 +31,24 @@ def tokenize(
     texts = [text] if pair is not None else read_texts([text], None)
     for one in texts:
         encoding = tokenizer.encode(one, pair)
+        capitals = [KINDS[kind] for kind in encoding.segments] if tokenizer.tells_capitals else None
         if json:
             print_json(
                 {
                     "tokens": encoding.tokens,
                     "ids": encoding.ids,
-                    "segments": encoding.segments,
+                    "segments": encoding.sentences,
+                    **({} if capitals is None else {"capitals": capitals}),
                     "offsets": encoding.offsets,
                     "words": encoding.words,
                 }
             )
             continue
-        typer.echo(f"{'position':>8} {'sentence':>8} {'id':>6}  {'from–to':<9} token")
-        for (token, position, sentence), token_id, offset in zip(
-            encoding.rows(), encoding.ids, encoding.offsets, strict=True
+        told = [""] * len(encoding) if capitals is None else [f" {kind:>8}" for kind in capitals]
+        header = "" if capitals is None else " capitals"
+        typer.echo(f"{'position':>8} {'sentence':>8}{header} {'id':>6}  {'from–to':<9} token")
+        for (token, position, sentence), kind, token_id, offset in zip(
+            encoding.rows(), told, encoding.ids, encoding.offsets, strict=True
         ):
             where = "" if offset is None else f"{offset[0]}–{offset[1]}"
-            typer.echo(f"{position:>8} {sentence:>8} {token_id:>6}  {where:<9} {token}")
+            typer.echo(f"{position:>8} {sentence:>8}{kind} {token_id:>6}  {where:<9} {token}")

@@ -17,6 +17,8 @@ def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkp
     if family != "modernbert" or tokenizer is None:
         raise BadConfig(f"capitals are told to modernbert with its tokenizer, not to {family}; leave capitals out")
     encoder = checkpoint.network.encoder
+    if encoder.embeddings.capital is not None and table is None:
+        return checkpoint  # what it has learnt before is kept
     # the tokens' table stays the one that others share
     embeddings = copy.deepcopy(encoder.embeddings, {id(part): part for part in encoder.embeddings.parameters()})
     rows = embeddings.tell_capitals()

@@ -1,6 +1,7 @@
 """config.json ↔ a family's configuration: known values are checked, unknown ones are refused, not guessed."""
 
 import logging
+import sys
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -24,6 +25,9 @@ _BESIDE = set(
     """.split()  # noqa: SIM905
 )
 
+# where transformers keeps the options of a use
+_TASKS, _ANSWERING = "task_specific_params", "question-answering"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -34,6 +38,7 @@ class Description:
     architecture: str | None = None
     labels: tuple[str, ...] | None = None
     problem: str | None = None
+    threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -55,6 +60,7 @@ def read_config(folder: Path) -> Description:
         raise BadConfig(f"{path}: {error}") from None
     config = _build(EVERY[family].config, content, path)
     known = {spec.name for spec in fields(config)} | _BESIDE | set(NAMES[family].fixed)
+    threshold, content = _take_threshold(content, path)
     extra = {name: value for name, value in content.items() if name not in known}
     if extra:
         log.info("%s: unknown keys are kept and not used: %s", path, ", ".join(sorted(extra)))
@@ -64,6 +70,7 @@ def read_config(folder: Path) -> Description:
         architecture=_architecture(content, family, path),
         labels=_labels(content, path),
         problem=typed(content.get("problem_type"), str | None, f"{path}: problem_type"),
+        threshold=threshold,
         extra=extra,
     )
 
@@ -82,7 +89,16 @@ def to_json(description: Description, dtype: str) -> dict[str, Any]:
         content["label2id"] = {label: i for i, label in enumerate(description.labels)}
     if description.problem is not None:
         content["problem_type"] = description.problem
+    if description.threshold != 0:
+        tasks = _entries(content.get(_TASKS))
+        options = _entries(tasks.get(_ANSWERING)) | {"threshold": description.threshold}
+        content[_TASKS] = tasks | {_ANSWERING: options}
     return content
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a JSON file is a number that a float can hold; NaN and infinity are none."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _build(kind: type, content: dict[str, Any], path: Path) -> Any:
@@ -105,6 +121,26 @@ def _architecture(content: dict[str, Any], family: str, path: Path) -> str | Non
         known = ", ".join(NAMES[family].architectures)
         raise BadConfig(f"{path}: unknown architecture {names!r}; clearhead reads {known}")
     return str(names[0])
+
+
+def _take_threshold(content: dict[str, Any], path: Path) -> tuple[float, dict[str, Any]]:
+    """Take the threshold out, so that another one can be written; whatever lies beside it stays."""
+    tasks = _entries(content.get(_TASKS))
+    options = _entries(tasks.get(_ANSWERING))
+    threshold = options.pop("threshold", None)
+    if threshold is None:
+        return 0.0, content
+    if not is_number(threshold):
+        raise BadCheckpoint(
+            f"{path}: the threshold {threshold!r} for {_ANSWERING} is no number; write one, or leave it out"
+        )
+    left = {name: entry for name, entry in (tasks | {_ANSWERING: options}).items() if entry or name != _ANSWERING}
+    rest = {name: value for name, value in content.items() if name != _TASKS}
+    return float(threshold), rest | ({_TASKS: left} if left else {})
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _labels(content: dict[str, Any], path: Path) -> tuple[str, ...] | None:

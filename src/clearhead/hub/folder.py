@@ -37,7 +37,6 @@ class Checkpoint:
     network: Network
     tokenizer: Tokenizer | None
     sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
-    threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
 
 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
@@ -99,11 +98,19 @@ def write_folder(
         raise BadInput("the model carries LoRA adapters; merge them and call remove_lora, then save")
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
     labels = _labels_for(part, description.labels)
-    description = replace(description, architecture=_architecture_for(kept, names), labels=labels)
+    threshold = description.threshold if "span" in kept else 0.0
+    architecture = _architecture_for(kept, names)
+    description = replace(description, architecture=architecture, labels=labels, threshold=threshold)
     tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
     if not names.architectures[description.architecture or ""]:
         tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    if not small and "encoder.embeddings.capital.weight" in dict(part.named_parameters()):
+        log.warning(
+            "%s: transformers does not read the table for capitals, which counts for every word: it finds names less "
+            "well there than clearhead does",
+            folder,
+        )
     with staged(folder) as stage:
         content = to_json(description, dtype) | _token_ids(checkpoint.tokenizer)
         (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from clearhead.errors import BadCheckpoint
 from clearhead.hub.atomic import staged
 from clearhead.hub.capitals import tell_capitals
+from clearhead.hub.config import is_number
 from clearhead.hub.folder import Checkpoint, fresh_heads
 from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
 from clearhead.nn.heads import Pooling, SentenceVector
@@ -57,7 +58,7 @@ class Skill:
             if content.get(name) is not None:
                 content[name] = tuple(map(str, content[name]))
         skill = cls(**content)
-        if not isinstance(skill.threshold, int | float):
+        if not is_number(skill.threshold):
             raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number; copy the skill again")
         if not isinstance(skill.capitals, bool):
             raise BadCheckpoint(f"{path}: capitals {skill.capitals!r} is neither true nor false; copy the skill again")
@@ -113,10 +114,15 @@ def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Che
     pooling: Any = skill.pooling
     return replace(
         checkpoint,
-        description=replace(checkpoint.description, labels=skill.labels, problem=skill.problem, architecture=None),
+        description=replace(
+            checkpoint.description,
+            labels=skill.labels,
+            problem=skill.problem,
+            architecture=None,
+            threshold=skill.threshold,
+        ),
         network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
         sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
-        threshold=skill.threshold,
     )
 
 

@@ -14,6 +14,7 @@ from clearhead.inside.trace import Traceable
 from clearhead.inside.view import View
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.record import evaluating
+from clearhead.text.capitals import KINDS
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
 LIMIT = 512  # tokens; beyond them the page is a megabyte and more
@@ -33,6 +34,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
         "words": [_source(texts, encoding.part_of(i), encoding.offsets[i]) for i in range(len(encoding))],
         "positions": [position for _, position, _ in encoding.rows()],
         "segments": [segment for _, _, segment in encoding.rows()],
+        **({"capitals": [KINDS[kind] for kind in encoding.segments]} if "capital" in vectors else {}),
         "width": next(iter(vectors.values())).shape[-1],
         "vectors": {name: rounded(part[:, :features], 3) for name, part in vectors.items()},
     }
@@ -40,9 +42,9 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
 
 
 def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dict[str, Tensor]:
-    """The summands token, position and segment, then their sum, normalised, projected, as far as there are: (T, …).
+    """The summands token, position, segment, capital, then the sum, normalised, projected, as far as there are: (T, …).
 
-    A model with rotary or relative positions has the token alone, so no sum; its attention brings the positions in.
+    With rotary or relative positions there may be the token alone, so no sum; the attention brings the positions in.
     """
     inner = inner_of(embeddings)
     device = inner.token.weight.device

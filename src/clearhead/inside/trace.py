@@ -14,6 +14,7 @@ from clearhead.inside.heads import heads_page
 from clearhead.inside.layer import Layer, read_layers, watched
 from clearhead.inside.step import step_view
 from clearhead.inside.view import View
+from clearhead.nn.embeddings import inner_of
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Encoder
 from clearhead.nn.record import evaluating, record
@@ -128,7 +129,9 @@ def trace_ids(
     require(row.dim() == 1 and len(row) > 0, f"ids must be one sequence (T,), got shape {tuple(row.shape)}", BadInput)
     kinds = torch.zeros_like(row) if segments is None else torch.as_tensor(segments)
     names = [str(i) for i in row.tolist()] if tokens is None else list(tokens)
-    belongs = kinds.tolist() if sides is None else list(sides)
+    # of a model that is told capitals, segments do not say which text a token is from
+    unknown = getattr(inner_of(encoder.embeddings), "capital", None) is not None
+    belongs = ([0] * len(row) if unknown else kinds.tolist()) if sides is None else list(sides)
     require(
         kinds.shape == row.shape and len(names) == len(belongs) == len(row),
         f"{len(row)} ids need as many segments, tokens and sides, got {kinds.numel()}, {len(names)} and {len(belongs)}",

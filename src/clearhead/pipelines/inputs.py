@@ -15,14 +15,17 @@ Result = TypeVar("Result")
 
 def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
     """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
+    if tokenizer.tells_capitals:  # beside the ids
+        cut = windows_of_texts(tokenizer, texts, limit)
+        return [[Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in item] for item in cut]
     found = []
     for text, pieces in zip(texts, tokenizer.ids_batch(texts), strict=True):
         ids = tokenizer.template.wrap_ids(pieces)
         if len(ids) <= limit:
             found.append([Input(ids, ())])
         else:
-            cut = windows(tokenizer, text, length=limit)
-            found.append([Input(one.encoding.ids, (), len(one.best)) for one in cut])
+            several = windows(tokenizer, text, length=limit)
+            found.append([Input(one.encoding.ids, (), len(one.best)) for one in several])
     return found
 
 

@@ -44,8 +44,8 @@ class LayerMix:
     def __call__(self, batch: Batch) -> Tensor:
         """Packed batch -> (N, D)."""
         if tuple(self.layers) == (-1,):
-            return self.encoder(batch.ids, batch.layout)
-        states = hidden_states(self.encoder, batch.ids, batch.layout)
+            return self.encoder(batch.ids, batch.layout, batch.segments)
+        states = hidden_states(self.encoder, batch.ids, batch.layout, batch.segments)
         low, high = -len(states), len(states) - 1
         for layer in self.layers:
             require(low <= layer <= high, f"layer {layer} is not there; this model has layers 0 to {high}", BadInput)

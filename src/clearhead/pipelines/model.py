@@ -12,6 +12,7 @@ import torch
 
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.hub.builtin import builtin_folder
+from clearhead.hub.capitals import tell_capitals
 from clearhead.hub.card import model_card
 from clearhead.hub.config import Description, read_config
 from clearhead.hub.folder import Checkpoint, build_network, fresh_heads, read_folder, write_folder
@@ -96,14 +97,20 @@ class Model(ByVectors):
         require(bool(families), f"{type(config).__name__} is no configuration of a model family", BadInput)
         description = Description(family=families[0], config=config, labels=tuple(labels) if labels else None)
         network = build_network(description, dict(heads or {})).eval()
-        return cls(Checkpoint(description=description, network=network, tokenizer=tokenizer))
+        checkpoint = Checkpoint(description=description, network=network, tokenizer=tokenizer)
+        return cls(tell_capitals(checkpoint) if tokenizer is not None and tokenizer.tells_capitals else checkpoint)
 
     def with_head(
         self, name: str, outputs: int, *, labels: Sequence[str] | None = None, problem: str | None = None
     ) -> Model:
         """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept."""
+        # a threshold is for the head that it was found with
         description = replace(
-            self.checkpoint.description, labels=tuple(labels) if labels else None, problem=problem, architecture=None
+            self.checkpoint.description,
+            labels=tuple(labels) if labels else None,
+            problem=problem,
+            architecture=None,
+            threshold=0.0,
         )
         heads = fresh_heads(description.family, self.encoder, {name: outputs})
         trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
@@ -111,8 +118,8 @@ class Model(ByVectors):
             if isinstance(fresh, Pooler) and trained:
                 fresh.load_state_dict(trained[0].state_dict())
         network = Network(self.encoder, heads).to(self.device).eval()
-        # one vector per text is no longer what this model is for, nor is a threshold that another head was given
-        return Model(replace(self.checkpoint, description=description, network=network, sentence=None, threshold=0.0))
+        # one vector per text is no longer what this model is for
+        return Model(replace(self.checkpoint, description=description, network=network, sentence=None))
 
     @property
     def encoder(self) -> Any:
@@ -247,9 +254,9 @@ class Model(ByVectors):
     ) -> Any:
         """Where in a text of any length is the answer? Many questions about one text, one about many, or pairs.
 
-        For the options see `pipelines.answer.Search`; a skill may have a threshold of its own, which holds without one.
+        For the options see `pipelines.answer.Search`; without a threshold, the model's own holds, if it has one.
         """
-        least = self.checkpoint.threshold if threshold is None else threshold
+        least = self.checkpoint.description.threshold if threshold is None else threshold
         search = Search(top=top, threshold=least, longest=longest, whole_words=whole_words)
         pairs = paired(questions, contexts)
         found = answer(self.network, self.tokenizer, pairs, search, progress=progress)

@@ -47,7 +47,8 @@ def token_vectors(
 
     def results(chunk: list[str]) -> Iterator[TokenVectors]:
         cut = windows_of_texts(tokenizer, chunk, encoder.max_length)
-        inputs = [[Input(one.encoding.ids, ()) for one in item] for item in cut]
+        told = tokenizer.tells_capitals
+        inputs = [[Input(one.encoding.ids, one.encoding.segments if told else ()) for one in item] for item in cut]
         for item, tables in zip(cut, run(reader, inputs, progress=progress), strict=True):
             yield _result(item, tables)
 

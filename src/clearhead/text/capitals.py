@@ -4,6 +4,8 @@ from itertools import groupby
 
 from clearhead.text.encoding import Span
 
+KINDS = ("none", "some", "all")  # names of the kinds, in order
+
 
 def capitals_of(text: str, offsets: list[Span], words: list[int]) -> list[int]:
     """For each piece, the kind of its word: 0 without capitals, 1 with some, 2 of nothing else."""

@@ -36,13 +36,14 @@ class Pieces:
 class Encoding:
     """What a model reads for one text or a pair, one entry a token; offsets and words are None at special tokens.
 
-    `segments` is what the model sees (all 0 in RoBERTa; of a tokenizer that tells capitals, their kinds); `parts` holds
-    the token positions of each text, in order, and is what the methods below go by. Offsets count characters of that
-    part's own text.
+    `segments` is what the model sees (all 0 in RoBERTa): the `sentences` as the family numbers them, or the kinds of
+    capitals, where the tokenizer tells them. `parts` holds the token positions of each text, in order, and is what the
+    methods below go by. Offsets count characters of that part's own text.
     """
 
     ids: list[int]
     segments: list[int]
+    sentences: list[int]
     tokens: list[str]
     offsets: list[Span | None]
     words: list[int | None]
@@ -58,7 +59,7 @@ class Encoding:
 
     def rows(self) -> list[tuple[str, int, int]]:
         """The input as a table: token, position and sentence, both counted from 1."""
-        return [(token, i + 1, self.segments[i] + 1) for i, token in enumerate(self.tokens)]
+        return [(token, i + 1, self.sentences[i] + 1) for i, token in enumerate(self.tokens)]
 
     def part_of(self, position: int) -> int | None:
         """Which text the token at this position comes from; None for a special token."""

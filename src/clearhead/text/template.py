@@ -54,17 +54,18 @@ class Template:
     def wrap(self, first: Pieces, second: Pieces | None = None) -> Encoding:
         """Put the special tokens round one text or two."""
         texts = (first,) if second is None else (first, second)
-        telling = first.capitals is not None
         parts = [range(0)] * len(texts)
         ids: list[int] = []
-        segments: list[int] = []
+        sentences: list[int] = []
+        capitals: list[int] = []
         tokens: list[str] = []
         offsets: list[Span | None] = []
         words: list[int | None] = []
         for item in self.single if second is None else self.pair:
             if isinstance(item, Special):
                 ids.append(item.id)
-                segments.append(0 if telling else item.segment)
+                sentences.append(item.segment)
+                capitals.append(0)
                 tokens.append(item.token)
                 offsets.append(None)
                 words.append(None)
@@ -72,11 +73,13 @@ class Template:
                 pieces = texts[item.part]
                 parts[item.part] = range(len(ids), len(ids) + len(pieces))
                 ids.extend(pieces.ids)
-                segments.extend(pieces.capitals if pieces.capitals is not None else [item.segment] * len(pieces))
+                sentences.extend([item.segment] * len(pieces))
+                capitals.extend(pieces.capitals or ())
                 tokens.extend(pieces.tokens)
                 offsets.extend(pieces.offsets)
                 words.extend(pieces.words)
-        return Encoding(ids, segments, tokens, offsets, words, tuple(parts))
+        segments = sentences if first.capitals is None else capitals
+        return Encoding(ids, segments, sentences, tokens, offsets, words, tuple(parts))
 
     def wrap_ids(self, pieces: list[int]) -> list[int]:
         """Put the special tokens round the ids of one text: all that a vector needs."""

@@ -45,7 +45,8 @@ def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
     for start in range(0, len(encoded), _WINDOWS):
         chosen = range(start, min(start + _WINDOWS, len(encoded)))
         spans = [slice(encoded.offsets[i], encoded.offsets[i + 1]) for i in chosen]
-        inputs = [[Input(encoded.ids[span].tolist(), ())] for span in spans]
+        kinds = [() if encoded.segments is None else encoded.segments[span].tolist() for span in spans]
+        inputs = [[Input(encoded.ids[span].tolist(), kind)] for span, kind in zip(spans, kinds, strict=True)]
         for i, span, (states,) in zip(chosen, spans, run(reader, inputs), strict=True):
             words = windows.words[span]
             places = before[windows.owners[i]] + words[words >= 0]
@@ -94,7 +95,7 @@ class _Layers:
 
     def forward(self, batch: Batch) -> Tensor:
         """Packed batch -> (N, K, D)."""
-        return torch.stack(hidden_states(self.module, batch.ids, batch.layout), 1)
+        return torch.stack(hidden_states(self.module, batch.ids, batch.layout, batch.segments), 1)
 
     def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
         """(N, K, D) -> one table for each sequence."""

@@ -93,6 +93,7 @@ def finetune(
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
+    _check_start(start, task, source)
     model = task.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
@@ -149,6 +150,7 @@ def first_look(
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
     examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
     outline = read_outline(_folder(source))
+    _check_start(Model(outline), task, source)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
@@ -206,6 +208,11 @@ def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | No
         require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
     metric = recipe.train.metric
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
+
+
+def _check_start(model: Model, task: Kind, source: str | Path) -> None:
+    fits = task.head == "tags" or not model.tokenizer.tells_capitals
+    require(fits, f"{source} is a tagger that looks at capitals; begin with the model that it was made of", BadInput)
 
 
 def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:

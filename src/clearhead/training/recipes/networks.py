@@ -83,8 +83,9 @@ def _model(config: Any, tokenizer: Tokenizer, heads: Mapping[str, int | None], s
     if start is None:
         return Model.create(config, tokenizer, heads=outputs)
     model = load(start)
+    own = model.tokenizer
     require(
-        model.tokenizer.digest == tokenizer.digest,
+        (own.digest, own.tells_capitals) == (tokenizer.digest, tokenizer.tells_capitals),
         f"{start} has another tokenizer than the one given; leave it out to go on with the model's own",
     )
     trained = {name: head for name, head in model.network.heads.items() if name in outputs}

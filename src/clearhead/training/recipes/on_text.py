@@ -62,6 +62,8 @@ def train_on_text(
     `save` is called by one process, when the run is over, with what a card tells of it.
     """
     device = how.get("device", "cpu")
+    told = tokenizer.tells_capitals
+    require(not told, "raw text is read without its capitals; begin with the model that the tagger was made of")
     # the networks are there already: what does not fit together has been said before a corpus is read
     shards = tokenise_once(corpus, tokenizer, out / CORPUS, how.get("progress"))
     held_out = batches(shards, "held-out")

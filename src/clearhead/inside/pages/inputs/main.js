@@ -11,15 +11,20 @@ query(".pieces").append(
   line("id", facts.ids.map((id, i) => cell(i, String(id)))),
   line("position", facts.positions.map((position, i) => cell(i, String(position)))),
   line("sentence", facts.segments.map((segment, i) => cell(i, String(segment)))),
+  ...("capitals" in facts ? [line("capitals", facts.capitals.map((kind, i) => cell(i, kind)))] : []),
 );
 
 const shown = vectors.token[0].length;
 query("#shown").textContent =
   (shown < width ? `The first ${shown} of ${width} features.` : `All ${width} features.`) +
   ("position" in vectors ? "" : " This model adds no positions here: its attention brings them in.") +
-  ("segment" in vectors ? "" : " It adds no vector for the sentence: two texts are told apart by what stands between.");
+  ("segment" in vectors ? "" : " It adds no vector for the sentence: two texts are told apart by what stands between.") +
+  ("capital" in vectors ? " It adds one for the capitals of the word, which pieces do not have: none, some or all." : "");
 
-const SIGNS = { token: "", position: "+", segment: "+", sum: "=", normalised: "→ norm", projected: "→ projection" };
+const SIGNS = {
+  token: "", position: "+", segment: "+", capital: "+",
+  sum: "=", normalised: "→ norm", projected: "→ projection",
+};
 for (const [name, values] of Object.entries(vectors)) {
   const box = element("div");
   box.dataset.sign = SIGNS[name];
