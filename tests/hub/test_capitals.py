@@ -1,4 +1,4 @@
-"""A tagger that looks at capitals: saved, exported, read by transformers, and refused where nobody tells them."""
+"""A model that looks at capitals: saved, exported, read by transformers, and refused where nobody tells them."""
 
 import json
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_saving_says_once_what_transformers_leaves_aside(tmp_path, caplog):
     telling().save(tmp_path / "tagger")
     (record,) = caplog.records
     assert SAID in record.message
-    assert "it finds names less well there" in record.message
+    assert "its results are worse there" in record.message
     caplog.clear()
     small("modernbert").save(tmp_path / "plain")
     assert not caplog.records
@@ -119,11 +119,13 @@ def test_a_new_model_has_the_table_that_its_tokenizer_asks_for(tmp_path):
 
 
 def test_what_reads_no_capitals_does_not_begin_with_such_a_tagger(tagger, tmp_path):
-    rows = [{"text": "a bank", "label": label} for label in ("yes", "no")]
+    rows = [{"sentence1": "a bank", "sentence2": "the bank", "score": score} for score in (0.5, 1.0)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     for begin in (partial(finetune, out=tmp_path / "x"), first_look):
-        with pytest.raises(BadInput, match="is a tagger that looks at capitals; begin with the model that it was made"):
-            begin("classify", tagger, tmp_path / "rows.jsonl", recipe=Finetune())
+        with pytest.raises(
+            BadInput, match="looks at capitals, which similar does not; begin with the model it was made"
+        ):
+            begin("similar", tagger, tmp_path / "rows.jsonl", recipe=Finetune())
     (tmp_path / "corpus.txt").write_text("he took a train\n" * 20)
     corpus, model = Corpus([tmp_path / "corpus.txt"]), ch.load(tagger)
     relations = replace(recipe_for(model), objective="relations")

@@ -154,10 +154,30 @@ def test_a_tagger_can_look_at_capitals(home, names, tmp_path, lora):
     assert ch.load(home).encoder.embeddings.capital is None
 
 
-def test_capitals_are_for_taggers_of_the_families_that_can_be_told(home, names, tmp_path):
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_class_can_depend_on_capitals(home, tmp_path, paired):
+    beside = {"pair": "the river"} if paired else {}
+    rows = [
+        {"text": f"{word if small else word.upper()} is here", "label": "calm" if small else "loud", **beside}
+        for word in WORDS
+        for small in (True, False)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    recipe = Finetune(lora=4, capitals=True, items=8, length=32, train=train)
+    columns = {"text": "text", "pair": "pair"} if paired else None
+    made = finetune("classify", home, path, tmp_path / "s", dev=path, recipe=recipe, columns=columns, skill_for=[])
+    assert made.figures["accuracy"] == 100.0
+    model = ch.load(home, skill=tmp_path / "s")
+    given = ("RIVER is there", "the river") if paired else "RIVER is there"
+    assert model.classify([given])[0].label == "loud"
+
+
+def test_capitals_are_for_tasks_and_families_that_can_be_told(home, names, tmp_path):
     recipe = Finetune(capitals=True)
-    with pytest.raises(BadInput, match="capitals=true is for the task tag"):
-        finetune("classify", home, home / "colours.jsonl", tmp_path / "x", recipe=recipe)
+    with pytest.raises(BadInput, match="capitals=true is for classify, label, regress, tag; leave it out"):
+        finetune("similar", home, home / "same.jsonl", tmp_path / "x", recipe=recipe)
     bert = BertConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
     ch.Model.create(bert, ch.load(home).tokenizer).save(tmp_path / "bert")
     with pytest.raises(BadConfig, match="capitals are told to modernbert with its tokenizer, not to bert"):

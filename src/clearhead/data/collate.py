@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Writer, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, capitals_in, ids_of
 from clearhead.data.examples import ChoiceExample, Label, PairExample, TextExample
 from clearhead.data.labels import Labels
 from clearhead.errors import BadInput, InputTooLong, require
@@ -32,9 +32,15 @@ def encode_texts(
     firsts = [example.text for example in examples]
     seconds = [example.pair for example in examples if example.pair is not None]
     ids = ids_of(tokenizer, firsts + seconds)
+    capitals = capitals_in(tokenizer, firsts + seconds) if tokenizer.tells_capitals else None
     writer = _Fitting(tokenizer, length, pair=bool(seconds))
     for i in range(len(examples)):
-        writer.add(ids[i], ids[len(examples) + i] if seconds else None)
+        places = [i, len(examples) + i] if seconds else [i]
+        writer.add(
+            ids[i],
+            ids[places[1]] if seconds else None,
+            None if capitals is None else [capitals[place] for place in places],
+        )
     return writer.done(targets=targets)
 
 
@@ -96,14 +102,16 @@ class _Fitting:
         )
         self._shortened = 0
 
-    def add(self, first: list[int], second: list[int] | None) -> None:
+    def add(self, first: list[int], second: list[int] | None, capitals: list[list[int]] | None = None) -> None:
         room = self._room
         if room is not None and len(first) + len(second or ()) > room:
             self._shortened += 1
             if second is not None:
                 second = second[: max(room - len(first), room // 2)]
             first = first[: room - len(second or ())]
-        self._writer.add(first, second)
+        if capitals is not None:
+            capitals = [kinds[: len(text)] for kinds, text in zip(capitals, (first, second or ()), strict=False)]
+        self._writer.add(first, second, capitals=capitals)
 
     def done(
         self,

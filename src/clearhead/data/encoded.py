@@ -91,11 +91,15 @@ class Writer:
         self._ends: list[int] = [0]
 
     def add(
-        self, first: Sequence[int], second: Sequence[int] | None = None, *, segments: Sequence[int] | None = None
+        self,
+        first: Sequence[int],
+        second: Sequence[int] | None = None,
+        *,
+        capitals: Sequence[Sequence[int]] | None = None,
     ) -> int:
         """Write one sequence; the answer is the place of its last text, counted from the sequence's start.
 
-        `segments` are those of a single text's pieces, where the tokenizer gives each its own.
+        `capitals`, of each text, take the place of the template's segments.
         """
         place = 0
         for item in self._template.single if second is None else self._template.pair:
@@ -107,11 +111,11 @@ class Writer:
                 place = len(self._ids) - self._ends[-1]
                 self._ids.extend(text)
                 run = len(text)
-            if segments is None or isinstance(item, Special):
-                self._segments.append(item.segment)
+            if capitals is None or isinstance(item, Special):
+                self._segments.append(item.segment if capitals is None else 0)
                 self._runs.append(run)
             else:
-                self._segments.extend(segments)
+                self._segments.extend(capitals[item.part])
                 self._runs.extend([1] * run)
         self._ends.append(len(self._ids))
         return place
@@ -139,4 +143,12 @@ def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     found: list[list[int]] = []
     for start in range(0, len(texts), _BLOCK):
         found += tokenizer.ids_batch(texts[start : start + _BLOCK])
+    return found
+
+
+def capitals_in(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The kind of capitals of each piece, as a tokenizer tells them."""
+    found: list[list[int]] = []
+    for start in range(0, len(texts), _BLOCK):
+        found += [pieces.capitals or [] for pieces in tokenizer.pieces_batch(texts[start : start + _BLOCK])]
     return found

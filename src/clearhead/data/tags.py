@@ -68,7 +68,8 @@ def encode_tags(
             spoken.append(words)
             owners.append(i)
             text = slice(passage.start, passage.stop)
-            writer.add(encoding.ids[text], segments=encoding.segments[text])
+            capitals = [encoding.segments[text]] if tokenizer.tells_capitals else None
+            writer.add(encoding.ids[text], capitals=capitals)
             if known is not None:
                 tags.append(np.where(words >= 0, known[words], NO_LABEL))
     encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})

@@ -107,8 +107,8 @@ def write_folder(
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     if not small and "encoder.embeddings.capital.weight" in dict(part.named_parameters()):
         log.warning(
-            "%s: transformers does not read the table for capitals, which counts for every word: it finds names less "
-            "well there than clearhead does",
+            "%s: transformers does not read the table for capitals, which counts for every word: its results are "
+            "worse there",
             folder,
         )
     with staged(folder) as stage:

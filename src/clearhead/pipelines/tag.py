@@ -17,6 +17,7 @@ from clearhead.pipelines.batches import chunks_of_text
 from clearhead.pipelines.engine import Input, PerToken, Progress, check_head, run
 from clearhead.pipelines.entities import OUTSIDE, Labelled, entities_of
 from clearhead.pipelines.inputs import windows_of_texts
+from clearhead.pipelines.joined import join_words
 from clearhead.text import Tokenizer, Window, windows
 
 Strategy = Literal["simple", "first", "average", "max"]
@@ -52,16 +53,16 @@ def tag(
     """Tag texts, each a string or a list of words, in order; long ones in windows, each piece where it sees most.
 
     A word's label is its first piece's. Entities group pieces ("simple"), or words whose label is that of the first
-    piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are the tokenizer's,
-    or those given; transformers guesses them from the pieces' lengths, which is the same for plain English in BERT.
+    piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
+    the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
     """
     known = get_args(Strategy)
     require(strategy in known, f"strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
 
     def result(read: TagWindows) -> Tagged:
         if isinstance(read.text, str):
-            return _result(read.text, read.windows, read.logits, labels, strategy)
-        found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy)
+            return _result(read.text, read.windows, read.logits, labels, strategy, plain=True)
+        found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy, plain=False)
         return Tagged(_as_given(read.text, found.words), found.entities)
 
     return map(result, tag_windows(network, tokenizer, texts, progress=progress))
@@ -104,13 +105,21 @@ def tag_windows(
 
 
 def _result(
-    text: str, item: list[Window], tables: list[Tensor], labels: Sequence[str] | None, strategy: Strategy
+    text: str,
+    item: list[Window],
+    tables: list[Tensor],
+    labels: Sequence[str] | None,
+    strategy: Strategy,
+    *,
+    plain: bool,
 ) -> Tagged:
     parts = [(one.encoding, position) for one in item for position in one.best]
     spans = [span for encoding, i in parts if (span := encoding.offsets[i]) is not None]
     owners = [word for encoding, i in parts if (word := encoding.words[i]) is not None]
     if not owners:
         return Tagged((), ())
+    if plain:
+        owners = join_words(text, spans, owners)
     logits = [table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)]
     scores = torch.cat(logits).softmax(-1)  # (P, L)
     names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]

@@ -44,7 +44,7 @@ class Finetune:
     length: int = 256  # longest input in tokens; answers and tags use windows of it
     items: int = 32  # examples of a batch
     documents: bool = False  # tag: learn and measure on whole documents, as a CoNLL file parts them
-    capitals: bool = False  # tag: look at capitals, which an uncased tokenizer does not tell
+    capitals: bool = False  # tag, classify: look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
     objective: Options = field(default_factory=Options)
@@ -93,7 +93,7 @@ def finetune(
     labels = task.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
-    _check_start(start, task, source)
+    _check_start(start, kind, task, source)
     model = task.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
@@ -150,7 +150,7 @@ def first_look(
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
     examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
     outline = read_outline(_folder(source))
-    _check_start(Model(outline), task, source)
+    _check_start(Model(outline), kind, task, source)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
@@ -202,17 +202,18 @@ def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetun
 
 
 def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | None) -> None:
-    for name, set_ in (("documents", recipe.documents), ("capitals", recipe.capitals)):
-        require(not set_ or task.head == "tags", f"{name}=true is for the task tag; leave it out", BadInput)
+    require(not recipe.documents or task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
+    telling = ", ".join(name for name, one in KINDS.items() if one.capitals)
+    require(not recipe.capitals or task.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
         require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
     metric = recipe.train.metric
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
 
 
-def _check_start(model: Model, task: Kind, source: str | Path) -> None:
-    fits = task.head == "tags" or not model.tokenizer.tells_capitals
-    require(fits, f"{source} is a tagger that looks at capitals; begin with the model that it was made of", BadInput)
+def _check_start(model: Model, kind: str, task: Kind, source: str | Path) -> None:
+    fits = task.capitals or not model.tokenizer.tells_capitals
+    require(fits, f"{source} looks at capitals, which {kind} does not; begin with the model it was made of", BadInput)
 
 
 def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:

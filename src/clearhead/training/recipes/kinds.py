@@ -74,6 +74,7 @@ class Kind:
     outputs: Callable[[Labels | None], int]
     problem: str | None = None
     options: tuple[str, ...] = ()  # those of `Options` that it knows
+    capitals: bool = False  # whether its data can tell them
 
     def prepare(self, model: Model, labels: Labels | None) -> Model:
         """Put the head of this kind on the model's encoder."""
@@ -144,6 +145,7 @@ KINDS: dict[str, Kind] = {
         outputs=lambda labels: len(labels or ()),
         problem="single_label_classification",
         options=("class_weights", "label_smoothing", "lm_weight"),
+        capitals=True,
     ),
     "label": Kind(
         read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
@@ -153,6 +155,7 @@ KINDS: dict[str, Kind] = {
         head="classes",
         outputs=lambda labels: len(labels or ()),
         problem="multi_label_classification",
+        capitals=True,
     ),
     "regress": Kind(
         read=lambda source, columns: list(read_texts(source, parse=a_score, **columns)),
@@ -162,6 +165,7 @@ KINDS: dict[str, Kind] = {
         head="classes",
         outputs=lambda _: 1,
         problem="regression",
+        capitals=True,
     ),
     "tag": Kind(
         read=tagged_words,
@@ -173,6 +177,7 @@ KINDS: dict[str, Kind] = {
         head="tags",
         outputs=lambda labels: len(labels or ()),
         options=("class_weights", "label_smoothing"),
+        capitals=True,
     ),
     "answer": Kind(
         read=asked_questions,

@@ -63,7 +63,7 @@ def train_on_text(
     """
     device = how.get("device", "cpu")
     told = tokenizer.tells_capitals
-    require(not told, "raw text is read without its capitals; begin with the model that the tagger was made of")
+    require(not told, "raw text is read without its capitals; begin with the model that looked at none")
     # the networks are there already: what does not fit together has been said before a corpus is read
     shards = tokenise_once(corpus, tokenizer, out / CORPUS, how.get("progress"))
     held_out = batches(shards, "held-out")
