@@ -174,9 +174,40 @@ def test_a_class_can_depend_on_capitals(home, tmp_path, paired):
     assert model.classify([given])[0].label == "loud"
 
 
+def test_an_answer_can_depend_on_capitals(home, tmp_path):
+    asked = [
+        {"id": f"{first} {loud}", "question": "STONE" if loud else "stone", "context": context, "answer": answer}
+        for first in WORDS
+        for loud in (True, False)
+        for context in [f"{first} RED is here and blue"]
+        for answer in ["RED" if loud else "blue"]
+    ]
+    paragraphs = [
+        {
+            "context": one["context"],
+            "qas": [
+                {
+                    "id": one["id"],
+                    "question": one["question"],
+                    "answers": [{"text": one["answer"], "answer_start": one["context"].index(one["answer"])}],
+                }
+            ],
+        }
+        for one in asked
+    ]
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]}))
+    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    recipe = Finetune(lora=4, capitals=True, items=8, length=32, train=train)
+    made = finetune("answer", home, path, tmp_path / "s", dev=path, recipe=recipe, skill_for=[])
+    assert made.figures["exact_match"] == 100.0
+    model = ch.load(home, skill=tmp_path / "s")
+    assert [model.answer(said, asked[0]["context"]).text for said in ("STONE", "stone")] == ["RED", "blue"]
+
+
 def test_capitals_are_for_tasks_and_families_that_can_be_told(home, names, tmp_path):
     recipe = Finetune(capitals=True)
-    with pytest.raises(BadInput, match="capitals=true is for classify, label, regress, tag; leave it out"):
+    with pytest.raises(BadInput, match="capitals=true is for classify, label, regress, tag, answer; leave it out"):
         finetune("similar", home, home / "same.jsonl", tmp_path / "x", recipe=recipe)
     bert = BertConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
     ch.Model.create(bert, ch.load(home).tokenizer).save(tmp_path / "bert")

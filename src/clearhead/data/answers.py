@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Writer, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, capitals_in, ids_of
 from clearhead.data.examples import QuestionExample
 from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
@@ -80,12 +80,14 @@ def encode_questions(
     """
     require(bool(examples), "There are no examples.", BadInput)
     contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
-    questions = ids_of(tokenizer, [example.question for example in examples])
+    asked = [example.question for example in examples]
+    questions = ids_of(tokenizer, asked)
+    capitals = capitals_in(tokenizer, asked) if tokenizer.tells_capitals else None
     specials = tokenizer.template.specials(pair=True)
     writer = Writer(tokenizer.template)
     rows: list[tuple[int, int, int, int]] = []
     for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
-        ids = contexts[example.context].ids
+        context = contexts[example.context]
         room = length - specials - len(question)
         require(
             room > 1,
@@ -93,9 +95,10 @@ def encode_questions(
             f"{length} tokens. Give longer windows, or take it out.",
             InputTooLong,
         )
-        for held, _ in cuts(len(ids), room, min(overlap, room // 2)):
-            part = ids[held.start : held.stop]
-            rows.append((i, held.start, writer.add(question, part), len(part)))
+        for held, _ in cuts(len(context), room, min(overlap, room // 2)):
+            part = context.between(held.start, held.stop)
+            told = None if capitals is None else [capitals[i], part.capitals or []]
+            rows.append((i, held.start, writer.add(question, part.ids, capitals=told), len(part)))
     owners, first, passage, count = np.array(rows, dtype=np.int64).T
     spans = [contexts[example.context].offsets for example in examples]
     return AnswerWindows(writer.done(), examples, spans, owners, first, passage, count)

@@ -44,7 +44,7 @@ class Finetune:
     length: int = 256  # longest input in tokens; answers and tags use windows of it
     items: int = 32  # examples of a batch
     documents: bool = False  # tag: learn and measure on whole documents, as a CoNLL file parts them
-    capitals: bool = False  # tag, classify: look at capitals, which an uncased tokenizer does not tell
+    capitals: bool = False  # look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
     objective: Options = field(default_factory=Options)

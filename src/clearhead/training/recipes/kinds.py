@@ -186,6 +186,7 @@ KINDS: dict[str, Kind] = {
         task=lambda model, *_: FindSpans(model.network),
         head="span",
         outputs=lambda _: 2,
+        capitals=True,
     ),
     "choose": Kind(
         read=offered_choices,
