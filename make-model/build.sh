@@ -18,12 +18,14 @@ measured() { # name, command…: its figures go to figures.jsonl, with the comma
 [ -f "$work/words/tokenizer.json" ] ||
   run clearhead tokenizer train "$corpus"/part-{0,3}.jsonl.xz --vocabulary 16384 --out "$work/words"
 
-# 2. pre-training, twice on short texts and then on long ones
+# 2. pre-training, three times on short texts and then on long ones
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --tokenizer "$work/words" --family modernbert --preset small \
   --recipe make-model/recipes/short.toml --out "$work/short"
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/short" \
   --recipe make-model/recipes/more.toml --out "$work/more"
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more" \
+  --recipe make-model/recipes/more2.toml --out "$work/more2"
+run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more2" \
   --recipe make-model/recipes/long.toml --out "$work/long"
 run python make-model/pack.py "$work/long" "$builtin"
 
@@ -37,9 +39,9 @@ skill() { # name, task, uses, train, dev, settings…; eight ranks learn better 
   run python make-model/trim.py "$builtin/skills/$name" 6
 }
 skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=2
-skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=3 --set lora=2
+skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=4 --set lora=4
 skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" \
-  --set train.epochs=5 --set documents=true --set items=16 --set length=256
+  --set train.epochs=5 --set documents=true --set items=16 --set length=256 --set capitals=true
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
   --set train.epochs=2 --set length=384 --set items=48
@@ -75,7 +77,7 @@ for name in SST-2 CoLA MRPC RTE; do
 done
 figure STS-B regress "$data/glue/STS-B/train.tsv" "$data/glue/STS-B/dev.tsv" --set train.epochs=6
 figure CoNLL-2003 tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" \
-  --set train.epochs=8 --set documents=true --set items=8 --set length=256
+  --set train.epochs=12 --set documents=true --set items=4 --set length=512 --set capitals=true
 figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json" \
   --set train.epochs=2 --set length=384 --set items=48
 

@@ -1,4 +1,4 @@
-"""Set from when on a skill gives no answer: where it loses one in two hundred of those that are there.
+"""Set from when on a skill gives no answer: where it loses one in fifty of those that are there.
 
 usage: python make-model/calibrate.py MODEL SKILL QUESTIONS
 """
@@ -13,8 +13,8 @@ import clearhead
 from clearhead.data.squad import read_squad
 from clearhead.hub.skills import DESCRIPTION, Skill
 
-LOST = 0.005  # of the questions that have an answer
-ASKED = 2000  # so that ten of them are lost
+LOST = 0.02  # of the questions that have an answer
+ASKED = 2000  # so that forty of them are lost
 
 
 def main() -> None:

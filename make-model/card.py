@@ -19,7 +19,7 @@ from figures import read_figures
 
 HERE = Path(__file__).parent
 MODEL = "clearhead, built-in"
-RUNS = ("short", "more", "long")  # of pre-training, in order
+RUNS = ("short", "more", "more2", "long")  # of pre-training, in order
 ASIDE = "aside"  # the folder of runs that were paid for, and that the model does not come from
 POINTS = 12  # of the table of the curve
 KEPT = (".safetensors", ".json")
@@ -156,11 +156,11 @@ def _minutes(card: Path) -> float:
 
 
 def _skills(model: Skilled) -> str:
-    table: list[tuple[str, ...]] = [("skill", "labels", "uses that take it unasked")]
+    table: list[tuple[str, ...]] = [("skill", "labels", "uses that take it unasked", "looks at capitals")]
     for name, path in model.skills.items():
         skill = Skill.read(path)
         what = ", ".join(skill.labels or ()) or ("a vector of a text" if skill.head is None else "start and end")
-        table.append((f"`{name}`", what, ", ".join(skill.uses) or "none"))
+        table.append((f"`{name}`", what, ", ".join(skill.uses) or "none", "yes" if skill.capitals else "no"))
     return f"## Skills\n\n{_table(table)}"
 
 

@@ -29,7 +29,7 @@ def model():
     return ch.load()
 
 
-@misses("'cigar'")
+@misses("a quotation mark, then 'cigar'")
 def test_a_mask_against_viruses(model):
     found = model.fill("If you don't want to inhale virus, you should wear a [MASK]")
     assert found.predictions[0].token == "mask"
@@ -49,7 +49,12 @@ def test_bert_lifts_a_part_of_the_body(model):
             "sciences , medicine and dentistry , design and environment , law , arts and social sciences , "
             "engineering , business , computing and music",
         ),
-        ("What does NUS mean?", NUS, "national university of singapore"),
+        pytest.param(
+            "What does NUS mean?",
+            NUS,
+            "national university of singapore",
+            marks=misses("'comprehensive research university'"),
+        ),
         (*BERT_LARGE, "340M"),
     ],
 )
@@ -77,7 +82,7 @@ def test_pairs_of_sentences(model, label, first, second):
         (SPAM, "spam", "spam"),
         (HAM, "spam", "ham"),
         (REVIEWS[0], "sentiment", "positive"),
-        pytest.param(REVIEWS[1], "sentiment", "negative", marks=misses("positive, with a probability of 0.56")),
+        pytest.param(REVIEWS[1], "sentiment", "negative", marks=misses("positive, with a probability of 0.75")),
     ],
 )
 def test_a_sentence_and_its_class(model, text, skill, label):

@@ -30,8 +30,8 @@ def tool(monkeypatch):
 
 @pytest.fixture
 def work(tmp_path, tool):
-    """What three short runs, one from which nothing was kept, and five measured tasks leave behind."""
-    for name, steps in {"short": 20, "more": 10, "long": 20, "aside/long": 4}.items():
+    """What four short runs, one from which nothing was kept, and five measured tasks leave behind."""
+    for name, steps in {"short": 20, "more": 5, "more2": 5, "long": 20, "aside/long": 4}.items():
         (tmp_path / name / "run").mkdir(parents=True)
         rows = [
             {"step": step, "tokens": 1_000_000 * step, "elapsed": 60.0 * step, "loss": 9.0, "masked_lm": 5 - step / 10}
