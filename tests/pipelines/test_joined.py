@@ -51,6 +51,10 @@ def test_the_end_of_a_sentence_is_no_part_of_a_word(text, words):
     assert words_of(text) == words
 
 
+def test_a_word_does_not_grow_without_end():
+    assert max(map(len, words_of("a." * 5_000))) < 110
+
+
 @given(any_strings)
 def test_words_only_grow(text):
     pieces = tokenizer().pieces(text)

@@ -35,12 +35,9 @@ def encode_texts(
     capitals = capitals_in(tokenizer, firsts + seconds) if tokenizer.tells_capitals else None
     writer = _Fitting(tokenizer, length, pair=bool(seconds))
     for i in range(len(examples)):
-        places = [i, len(examples) + i] if seconds else [i]
-        writer.add(
-            ids[i],
-            ids[places[1]] if seconds else None,
-            None if capitals is None else [capitals[place] for place in places],
-        )
+        texts = slice(i, None, len(examples))  # the first, and the second if there is one
+        first, *second = ids[texts]
+        writer.add(first, second[0] if second else None, None if capitals is None else capitals[texts])
     return writer.done(targets=targets)
 
 

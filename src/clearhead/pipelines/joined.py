@@ -8,8 +8,9 @@ from clearhead.text.encoding import Span
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
 _CLITICS = {"s", "t", "d", "m", "re", "ve", "ll"}  # it's, don't: words of their own, with their apostrophe
-_APOSTROPHES = "'’"
-_NEAR = 8  # characters that are looked at before and behind, so that a long text takes no longer than its length
+_APOSTROPHES, _HYPHENS, _POINTS = {"'", "’"}, {"-", "&", "/", "_"}, {".", ",", ":"}
+_NEAR = 8  # characters that are looked at before and behind, so that time grows with the length of a text and no faster
+_LONGEST = 100  # characters of a word, for the same reason
 _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u9fff]")  # each is a word already
 
 
@@ -33,7 +34,7 @@ def join_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> list[i
 def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
     """Whether unit i belongs to the word that began with unit `begin` and goes up to it."""
     (start, end), (last, before) = units[i], units[i - 1]
-    if start != before:
+    if start != before or before - units[begin][0] > _LONGEST:
         return False
     sign, word = text[start:end], text[units[begin][0] : before]
     after = text[end : units[i + 1][1]] if i + 1 < len(units) and units[i + 1][0] == end else ""
@@ -51,9 +52,9 @@ def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
         return False
     if sign in _APOSTROPHES:
         return after.lower() not in _CLITICS
-    if sign in ".,:":
+    if sign in _POINTS:
         return (word[-1].isdigit() and after[0].isdigit()) or (sign == "." and after[0].islower())
-    return sign in "-&/_"
+    return sign in _HYPHENS
 
 
 def _opens_a_line(text: str, place: int) -> bool:
