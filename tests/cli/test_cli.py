@@ -178,6 +178,12 @@ def test_what_cannot_be_written_is_one_line(run, folder, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = run("embed", "a text", "--out", tmp_path / "file" / "x.npy", "--model", folder)
     assert (code, err.count("\n")) == (2, 1)
+    # neither a folder below a file, nor, as root too finds, one in /proc, names what was to be written on the way
+    for out in (tmp_path / "file" / "below" / "x.html", "/proc/x.html"):
+        code, _, err = run("look", "by-hand", "--out", out)
+        assert (code, err.count("\n")) == (2, 1)
+        assert ".saving-" not in err
+        assert "cannot be written to" in err
 
 
 def test_help_teaches(run):

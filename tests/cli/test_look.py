@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pipelines.writers import gpt_folder, recurrent_folder, translator
 from studio.runs import write_run
 
 TEXT = "the animal was tired"
@@ -68,6 +69,49 @@ def test_texts_come_from_a_file(run, folder, tmp_path):
 )
 def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
     code, out, err = run("look", *[argument.format(folder=folder) for argument in arguments])
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize("picture", ["attention", "step", "input", "positions"])
+def test_a_translator_shows_its_encoder(run, tmp_path, picture):
+    translator().save(tmp_path / "model")
+    text = {"positions": [], "step": [TEXT, "--token", "0"]}.get(picture, [TEXT])
+    page = tmp_path / "page.html"
+    code, out, err = run("look", picture, *text, "-m", tmp_path / "model", "--out", page, "--json")
+    assert (code, err) == (0, "")
+    if picture != "positions":
+        assert "<s>" not in json.loads(out)["tokens"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "picture", "message"),
+    [
+        ("transformer", "layers", "see how it writes: look decoding"),
+        ("transformer", "senses", "see how it writes: look decoding"),
+        ("transformer", "why", "how one writes is shown by: look decoding"),
+        ("t5", "attention", "T5 adds distances to its scores"),
+        ("t5", "step", "see how it writes: look decoding"),
+        ("t5", "layers", "see how it writes: look decoding"),
+        ("t5", "senses", "see how it writes: look decoding"),
+        ("t5", "positions", "has no vectors of positions"),
+        ("seq2seq-lstm-additive", "why", "how one writes is shown by: look decoding"),
+        ("rnnlm-lstm", "why", "has no answer to explain"),
+        ("word2vec", "why", "has no answer to explain"),
+        ("gpt2", "why", "has no answer to explain"),
+    ],
+)
+def test_what_a_model_that_writes_cannot_show_is_one_sentence(run, tmp_path, kind, picture, message):
+    if kind == "gpt2":
+        folder = gpt_folder()
+    elif kind in ("rnnlm-lstm", "word2vec"):
+        folder = recurrent_folder(kind, tmp_path / "model")
+    else:
+        folder = tmp_path / "model"
+        translator(kind).save(folder)
+    text = {"positions": [], "senses": ["bank"], "step": [TEXT, "--token", "0"]}.get(picture, [TEXT])
+    code, out, err = run("look", picture, *text, "-m", folder, "--out", tmp_path / "page.html")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err

@@ -1,10 +1,13 @@
 """Files of any size: read line by line, written while the vectors come."""
 
 import os
+import time
 
 import numpy as np
 import pytest
+import typer
 
+from clearhead.cli import inout
 from clearhead.cli.inout import progress, read_texts, stream_texts
 from clearhead.cli.vector_file import VectorFile
 from clearhead.pipelines import batches
@@ -70,6 +73,18 @@ def test_little_is_kept_of_the_products_of_many_texts_unless_the_user_says_other
         assert name not in os.environ
         run("embed", "--in", file, "-m", folder)
         assert os.environ[name] == little
+
+
+def test_what_is_printed_beside_a_bar_stays_on_stdout(capsys, monkeypatch):
+    monkeypatch.setattr(inout, "_PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress("working", 3) as advance:
+        time.sleep(0.05)  # until the bar is there
+        typer.echo("a result")
+        advance(3)
+    out, err = capsys.readouterr()
+    assert out == "a result\n"
+    assert "working" in err
 
 
 def test_progress_says_nothing_within_a_second(capsys):

@@ -1,9 +1,14 @@
 """`clearhead translate`, `clearhead generate` and `clearhead summarise --abstractive`."""
 
 import json
+import os
 
 import pytest
 
+import clearhead as ch
+from clearhead.errors import BadInput
+from clearhead.pipelines import write
+from clearhead.pipelines.write import Writer
 from pipelines.writers import TEXTS, gpt_folder, translator
 
 
@@ -48,6 +53,69 @@ def test_generate_streams_the_text_or_gives_json(run):
     assert run("generate", "The", "-m", gpt_folder(), "--beams", 2, "--longest", 9)[1].startswith("The")
 
 
+def test_a_file_is_written_in_batches_as_json_has_it_and_while_it_runs(run, tmp_path, monkeypatch):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(TEXTS), encoding="utf-8")
+    call = ("generate", "--in", lines, "-m", gpt_folder(), "--longest", 9, "--temperature", 2, "--seed", 3)
+    _, out, _ = run(*call)
+    rows = [json.loads(line) for line in run(*call, "--json")[1].splitlines()]
+    assert out == "".join(row["prompt"] + row["generated"] + "\n" for row in rows)
+    assert run("generate", TEXTS[0], *call[3:])[1] == rows[0]["prompt"] + rows[0]["generated"] + "\n"
+
+    together = []
+    original = Writer.write
+    monkeypatch.setattr(
+        Writer, "write", lambda self, given, *a, **k: together.append(len(given)) or original(self, given, *a, **k)
+    )
+    run(*call)
+    assert together == [len(TEXTS)]
+
+
+@pytest.mark.parametrize("verb", ["generate", "translate"])
+def test_what_was_written_before_an_interruption_is_printed(run, folder, tmp_path, monkeypatch, verb):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(TEXTS), encoding="utf-8")
+    monkeypatch.setattr(write, "_AHEAD", 1)
+    whole = run(verb, "--in", lines, "-m", folder)[1].splitlines()
+    original, calls = Writer.write, []
+
+    def interrupted(self, *given, **how):
+        calls.append(1)
+        if len(calls) == 3:
+            raise BadInput("enough")
+        return original(self, *given, **how)
+
+    monkeypatch.setattr(Writer, "write", interrupted)
+    code, out, err = run(verb, "--in", lines, "-m", folder)
+    assert (code, err) == (2, "error: enough\n")
+    assert out.splitlines() == whole[:2] != []
+
+
+def test_several_ways(run, folder):
+    ways = translator().translate(TEXTS, beams=3, best=2)
+    code, out, _ = run("translate", *TEXTS, "-m", folder, "--beams", 3, "--best", 2)
+    assert code == 0
+    assert out.splitlines() == [one.text for pair in ways for one in pair]
+    rows = [json.loads(line) for line in run("translate", *TEXTS, "-m", folder, "--best", 2, "--json")[1].splitlines()]
+    assert [row["source"] for row in rows] == [text for text in TEXTS for _ in range(2)]
+    assert rows[0]["parts"][0]["score"] >= rows[1]["parts"][0]["score"]
+    options = ("-m", gpt_folder(), "--beams", 3, "--best", 3, "--longest", 8, "--length-penalty", 0.5, "--least", 4)
+    lines = run("generate", "The", *options)[1].splitlines()
+    rows = [json.loads(line) for line in run("generate", "The", *options, "--json")[1].splitlines()]
+    assert [row["prompt"] + row["generated"] for row in rows] == lines
+    assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
+    found = ch.load(gpt_folder()).generate("The", beams=3, best=3, longest=8, length_penalty=0.5, least=4)
+    assert [row["generated"] for row in rows] == [one.text for one in found]
+
+
+def test_a_limit_that_the_model_cannot_keep_is_noted(run):
+    code, out, err = run("generate", "The", "-m", gpt_folder(), "--longest", 1000)
+    assert code == 0
+    assert err.startswith("note: the model has 96 positions, room for ")
+    assert err.endswith(" new tokens after the longest prompt, not 1000\n")
+    assert run("generate", "The", "-m", gpt_folder()) == (0, out, "")
+
+
 def test_a_summary_in_its_own_words(run, tmp_path):
     model = translator("t5")
     model.save(tmp_path / "t5")
@@ -57,6 +125,14 @@ def test_a_summary_in_its_own_words(run, tmp_path):
     assert run("summarise", text, "--abstractive", "-m", tmp_path / "t5")[1] == expected + "\n"
     row = json.loads(run("summarise", text, "--abstractive", "-m", tmp_path / "t5", "--json")[1])
     assert row == {"source": str(text), "summary": expected}
+    short = model.summarise(TEXTS[0], abstractive=True, longest=9, least=2).text
+    lengths = ("--longest", 9, "--least", 2)
+    assert run("summarise", text, "--abstractive", *lengths, "-m", tmp_path / "t5")[1] == short + "\n"
+    translator("seq2seq-gru").save(tmp_path / "gru")
+    expected = translator("seq2seq-gru").summarise(TEXTS[0], abstractive=True).text
+    assert run("summarise", text, "--abstractive", "-m", tmp_path / "gru")[1] == expected + "\n"
+    code, _, err = run("summarise", text, "--abstractive", "--sentences", 2, "-m", tmp_path / "t5")
+    assert (code, err) == (2, "error: sentences=2 are not picked where a summary is abstractive\n")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +141,12 @@ def test_a_summary_in_its_own_words(run, tmp_path):
         (["translate", " "], "the text is empty"),
         (["translate", "a", "--beams", "0"], "beams must be at least 1, got 0"),
         (["generate", "a", "--temperature", "0"], "temperature must be more than 0"),
+        (["generate", "a", "--temperature", "inf"], "temperature must be a finite number, got inf"),
+        (["generate", "a", "--seed", "5"], "seed 5 has nothing to draw"),
+        (["generate", "a", "--best", "2"], "best=2 ways need as many beams, got 1, or chance"),
+        (["generate", "--in", os.devnull], "there is no prompt"),
+        (["translate", "a", "--best", "0"], "best must be at least 1, got 0"),
+        (["translate", "a", "--beams", "100000"], "beams must be at most 256, got 100000"),
         (["classify", "a"], "this model cannot classify"),
     ],
 )
@@ -103,3 +185,39 @@ def test_an_objective_that_is_not_there_is_answered_by_all_that_are(run, tmp_pat
     assert code == 2
     assert "there is no objective 'span'; choose one of masked, masked+next" in err
     assert "causal, spans, permutation" in err
+
+
+@pytest.mark.parametrize("verb", [["translate", "a"], ["generate", "a"], ["finetune", "instruct", "--data", "a.csv"]])
+def test_the_built_in_model_does_not_write(run, tmp_path, verb):
+    out = ["--out", tmp_path] if verb[0] == "finetune" else []
+    code, printed, err = run(*verb, *out)
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: the built-in model does not write; name a --model that does")
+
+
+def test_what_reads_no_source_neither_translates_nor_summarises(run, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXTS[0], encoding="utf-8")
+    for verb in (["translate", "a"], ["summarise", text, "--abstractive"]):
+        code, _, err = run(*verb, "-m", gpt_folder())
+        assert (code, err.count("\n")) == (2, 1)
+        assert "it can generate, but not translate or summarise" in err
+
+
+def test_a_prefix_that_leaves_no_room_is_named(run, folder):
+    code, _, err = run("translate", "a", "-m", folder, "--prefix", "translate this: " * 40)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "that are read at once; give a shorter prefix" in err
+
+
+def test_word_vectors_are_not_looked_for_in_another_model(run, folder):
+    for other in (folder, gpt_folder()):
+        code, _, err = run("vectors", "near", "bank", "-m", other)
+        assert (code, err) == (2, f"error: {other} holds no word vectors; train some with: clearhead vectors train\n")
+
+
+def test_info_names_no_length_where_there_is_no_limit(run, tmp_path):
+    translator("t5").save(tmp_path / "t5")
+    assert json.loads(run("info", tmp_path / "t5", "--json")[1])["max_length"] is None
+    assert "max_length" not in run("info", tmp_path / "t5")[1]
+    assert json.loads(run("info", gpt_folder(), "--json")[1])["max_length"] == 96

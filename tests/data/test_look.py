@@ -61,6 +61,11 @@ def test_the_other_kinds():
     scored = look({"a": [PairExample("a", "b", 1.0), PairExample("a", "c", 4.0)]}, tokenizer(), length=9)
     assert scored.sets[0].scores == (1.0, 2.5, 4.0)
     assert "  scores    1 to 4, mean 2.500" in scored.text()
+    pairs = look({"a": [PairExample("a prompt", "its answer")]}, tokenizer(), length=9)
+    assert pairs.sets[0].unlabelled == 0
+    assert "without a label" not in pairs.text()
+    half = look({"a": [PairExample("a", "b", 1.0), PairExample("a", "c")]}, tokenizer(), length=9)
+    assert half.sets[0].unlabelled == 1
     choices = look({"a": [ChoiceExample("He", ("ran", "sat"), 1)]}, tokenizer(), length=99)
     assert choices.sets[0].labels == {"choice 1": 1}
     asked = [

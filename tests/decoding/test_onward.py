@@ -1,15 +1,18 @@
 """Greedy and sampling: the tokens of transformers, whatever else is in the batch, with the cache as without."""
 
+from random import Random
+
 import pytest
 import torch
 from torch.testing import assert_close
 
+from clearhead.decoding.beam import beam_search
 from clearhead.decoding.continuing import continuing
 from clearhead.decoding.controls import Controls
 from clearhead.decoding.onward import greedy, sample, stream
 from clearhead.decoding.results import Recorder
 from clearhead.decoding.sampling import Sampling
-from clearhead.errors import BadInput, InputTooLong, WrongTask
+from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask
 from clearhead.nn.attend import Attend
 from clearhead.nn.record import record
 from generators import DECODERS, PROMPTS, laid_out, our_decoder
@@ -125,7 +128,7 @@ def test_hooks_see_the_attention_of_every_step():
 
 def test_sampling_follows_the_probabilities():
     logits = torch.tensor([[2.0, 1.0, 0.0, -1.0, -torch.inf]]).repeat(5, 1)
-    rng = torch.Generator().manual_seed(0)
+    rng = [Random(row) for row in range(40)]
     for sampling, wanted in [
         (Sampling(), logits[0].softmax(0)),
         (Sampling(temperature=0.5), (logits[0] * 2).softmax(0)),
@@ -135,32 +138,74 @@ def test_sampling_follows_the_probabilities():
         (Sampling(top_p=0.9), torch.cat([logits[0, :3].softmax(0), torch.zeros(2)])),
         (Sampling(top_p=0.1), torch.tensor([1.0, 0, 0, 0, 0])),
     ]:
-        outputs = sample(Table(logits), [[0]] * 40, Controls(limit=250), sampling, generator=rng)
+        outputs = sample(Table(logits), [[0]] * 40, Controls(limit=250), sampling, chance=rng)
         drawn = torch.tensor([output.tokens for output in outputs]).flatten().bincount(minlength=5) / 10_000
         assert_close(drawn, wanted, atol=0.015, rtol=0)  # three times the deviation of a fair draw
         assert_close(sampling.chances(logits)[0], wanted)
 
 
-def test_sampling_depends_on_the_seed_alone():
-    writer = continuing(our_decoder("gpt2").network)
+@pytest.mark.parametrize("model", DECODERS)
+def test_sampling_depends_on_its_chance_alone_in_any_company(model):
+    writer = continuing(our_decoder(model).network)
 
-    def drawn(seed: int) -> list[list[int]]:
-        rng = torch.Generator().manual_seed(seed)
-        return [o.tokens for o in sample(writer, PROMPTS, PLAIN, Sampling(temperature=3.0), generator=rng)]
+    def drawn(seed: int, count: int = len(PROMPTS)) -> list[list[int]]:
+        chance = [Random(seed + place) for place in range(count)]
+        found = sample(writer, PROMPTS[:count], PLAIN, Sampling(temperature=3.0), chance=chance)
+        return [output.tokens for output in found]
 
     assert drawn(0) == drawn(0) != drawn(1)
-    rng = torch.Generator().manual_seed(7)
-    tokens = list(stream(writer, PROMPTS[0], PLAIN, Sampling(top_k=5), generator=rng))
-    again = sample(writer, PROMPTS[:1], PLAIN, Sampling(top_k=5), generator=torch.Generator().manual_seed(7))
+    assert drawn(0, 1) == drawn(0)[:1]
+    tokens = list(stream(writer, PROMPTS[0], PLAIN, Sampling(top_k=5), chance=Random(7)))
+    again = sample(writer, PROMPTS[:1], PLAIN, Sampling(top_k=5), chance=[Random(7)])
     assert tokens == again[0].tokens
+
+
+class Edge(Random):
+    """Chance at the edge of what it can be."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(0)
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+@pytest.mark.parametrize("value", [0.0, 1 - 2**-53])
+def test_what_has_no_probability_is_never_drawn(value):
+    logits = torch.tensor([[-torch.inf, 1.0, -torch.inf, 0.0, -torch.inf]])
+    assert Sampling().draw(logits, [Edge(value)]).item() == (3 if value == 0 else 1)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_model_that_computes_no_numbers_is_refused(bad):
+    table = Table(torch.tensor([[0.0, 1.0, 2.0], [0.0, bad, 1.0], [0.0, 3.0, 1.0]]))
+    for write in (
+        lambda: greedy(table, [[1]], PLAIN),
+        lambda: sample(table, [[1]], PLAIN, Sampling(), chance=[Random(0)]),
+        lambda: beam_search(table, [[1]], PLAIN, beams=2),
+        lambda: list(stream(table, [1], PLAIN)),
+    ):
+        with pytest.raises(BadCheckpoint, match=r"scores are not numbers \(NaN or infinite\)"):
+            write()
+
+
+def test_rules_that_leave_nothing_are_refused():
+    table, nothing = Table(torch.zeros(3, 3)), Controls(limit=4, banned=(0, 1, 2))
+    with pytest.raises(BadInput, match="the rules leave no token to be written"):
+        sample(table, [[1]], nothing, Sampling(), chance=[Random(0)])
+    with pytest.raises(BadInput, match="the rules leave no token to be written"):
+        beam_search(table, [[1]], nothing, beams=2)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"limit": 0}, "limit must be at least 1 token, got 0"),
+        ({"limit": 0}, "limit must be at least 1, got 0"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be more than 0, got 0.0; 1 is no penalty"),
         ({"no_repeat": -1}, "no_repeat must not be negative, got -1"),
+        ({"least": 2.5}, "least must be a whole number, got 2.5"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty must be a finite number, got inf"),
         ({"stop": ("",), "decode": str}, "a stop string must not be empty"),
     ],
 )
@@ -169,15 +214,23 @@ def test_bad_controls_are_refused(values, message):
         Controls(**values)
 
 
-def test_bad_sampling_is_refused():
-    with pytest.raises(BadInput, match=r"temperature must be more than 0, got 0\.0; use greedy"):
-        Sampling(temperature=0.0)
-    with pytest.raises(BadInput, match=r"top_p must be more than 0 and at most 1, got 1\.5"):
-        Sampling(top_p=1.5)
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"temperature": 0.0}, r"temperature must be more than 0, got 0\.0; leave it out for the likeliest token"),
+        ({"temperature": float("inf")}, "temperature must be a finite number, got inf"),
+        ({"temperature": "hot"}, "temperature must be a finite number, got 'hot'"),
+        ({"top_k": 2.5}, r"top_k must be a whole number, got 2\.5"),
+        ({"top_p": 1.5}, r"top_p must be more than 0 and at most 1, got 1\.5"),
+    ],
+)
+def test_bad_sampling_is_refused(values, message):
+    with pytest.raises(BadInput, match=message):
+        Sampling(**values)
 
 
 def test_chance_is_given_not_taken():
-    with pytest.raises(BadInput, match="sampling needs a generator to draw with"):
+    with pytest.raises(BadInput, match="sampling needs something to draw with"):
         next(stream(Table(torch.zeros(2, 2)), [0], PLAIN, Sampling()))
 
 

@@ -24,7 +24,7 @@ def test_too_large_for_a_float():
     [
         ([1.0], [1, 2], "1 gold items and 2 counts"),
         ([], [], "no gold items"),
-        ([0.0], [0], "add up to 0 tokens"),
+        ([0.0], [0], "No token is to be guessed: the counts add up to 0 tokens; give longer texts"),
         ([math.nan], [1], "add up to nan"),
     ],
 )

@@ -110,7 +110,9 @@ def test_no_connection_is_not_found(tmp_path: Path) -> None:
         pass
     with (
         asking(closed, tmp_path),
-        pytest.raises(NotFound, match=r"out of reach at http://127.0.0.1.*check the network"),
+        pytest.raises(
+            NotFound, match=r"^there is no folder owner/name, and .* out of reach at http://127.0.0.1.*check"
+        ),
     ):
         find("owner/name")
 

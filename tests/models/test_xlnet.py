@@ -187,7 +187,7 @@ def test_in_half_precision(network):
 
 
 def test_a_trace_is_refused_since_it_would_leave_the_distances_out(network):
-    with pytest.raises(WrongTask, match="xlnet adds distances to its scores"):
+    with pytest.raises(WrongTask, match="XLNet adds distances to its scores"):
         trace_ids(network.encoder, [6, 7, 8])
 
 

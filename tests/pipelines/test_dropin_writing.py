@@ -126,7 +126,17 @@ def test_a_long_text_is_read_to_its_end():
         (
             lambda: ch.pipeline("translation", translator())("a", num_beams=0),
             BadInput,
-            "beams must be at least 1, got 0",
+            "num_beams=0 must be 1 or more",
+        ),
+        (
+            lambda: ch.pipeline("text-generation", gpt_folder())("a", num_return_sequences=2),
+            BadInput,
+            "num_return_sequences=2 needs num_beams=2 or more, or do_sample=True",
+        ),
+        (
+            lambda: ch.pipeline("translation", translator())("a", num_return_sequences=5),
+            BadInput,
+            "num_return_sequences=5 needs num_beams=5 or more",
         ),
     ],
 )

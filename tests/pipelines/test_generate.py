@@ -3,13 +3,14 @@
 import pytest
 
 import clearhead as ch
-from clearhead.errors import BadInput, ClearheadError, InputTooLong, WrongTask
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, WrongTask
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models import RECURRENT
 from clearhead.models.gpt import Gpt2Config
+from clearhead.pipelines import write
 from clearhead.pipelines.recurrent import Recurrent
 from pipelines.peers import peers
-from pipelines.writers import TEXTS, gpt_folder, pieces, translator
+from pipelines.writers import TEXTS, gpt_folder, pieces, recurrent_folder, translator
 from references import randomised
 
 WRITERS = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru"]
@@ -45,6 +46,55 @@ def test_chance_follows_its_seed_and_torchs():
         torch.manual_seed(5)
         texts.append(model.generate(TEXTS[0], longest=12, temperature=2.0).tokens)
     assert texts[0] == texts[1]
+
+
+def test_chance_is_that_of_the_place_whatever_runs_beside_and_however_much_is_read_at_once(monkeypatch):
+    model, how = ch.load(gpt_folder()), {"longest": 12, "temperature": 2.0, "seed": 3}
+    many = model.generate(TEXTS, **how)
+    assert model.generate(TEXTS[0], **how).tokens == many[0].tokens
+    assert model.generate([TEXTS[0], "The", TEXTS[2]], **how)[2].tokens == many[2].tokens
+    assert model.generate(TEXTS, **how, best=2)[1][0].tokens == many[1].tokens
+    same = model.generate(["The"] * 3, **how)
+    assert len({one.tokens for one in same}) == 3
+    monkeypatch.setattr(write, "_AHEAD", 1)
+    assert [one.tokens for one in model.generate(iter(TEXTS), **how)] == [one.tokens for one in many]
+    apart = translator().translate(TEXTS, temperature=2.0, seed=3)
+    monkeypatch.undo()
+    assert [*map(str, translator().translate(TEXTS, temperature=2.0, seed=3))] == [*map(str, apart)]
+    assert model.generate("The", longest=4, temperature=1.0, seed=10**30).text
+
+
+@pytest.mark.parametrize("use", ["generate", "translate"])
+def test_of_a_stream_the_first_results_come_before_the_last_are_read(monkeypatch, use):
+    monkeypatch.setattr(write, "_AHEAD", 5)
+    read = []
+    found = getattr(translator(), use)(read.append(text) or text for text in TEXTS * 9)
+    next(found)
+    assert 0 < len(read) < 9
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_several_ways_of_a_translation(kind):
+    text = "The animal was tired.\n\nIt sat on the bank!"
+    ways = translator(kind).translate(text, beams=3, best=3)
+    sentences = [translator(kind).translate(one, beams=3, best=3) for one in text.split("\n\n")]
+    assert ways[0].text == translator(kind).translate(text, beams=3).text
+    for way, *parts in zip(ways, *sentences, strict=True):
+        assert [part.text for part in way.parts] == [part.text for part in parts]
+        assert way.text == "\n\n".join(part.text for part in parts)
+
+
+def test_more_ways_are_written_by_fewer_texts_at_a_time(monkeypatch):
+    model = translator()
+    wanted = [one.tokens for one in model.generate(TEXTS * 3, beams=12, longest=3)]
+    monkeypatch.setattr(write, "_TOGETHER", 2)
+    rows = []
+    original = write.beam_search
+    monkeypatch.setattr(
+        write, "beam_search", lambda m, given, *a, **k: rows.append(len(given)) or original(m, given, *a, **k)
+    )
+    assert [one.tokens for one in model.generate(TEXTS * 3, beams=12, longest=3)] == wanted
+    assert set(rows) == {1}
 
 
 @pytest.mark.parametrize("how", [{"temperature": 50.0, "seed": 1}, {"beams": 2}, {"no_repeat": 1}])
@@ -88,6 +138,58 @@ def test_a_summary_in_its_own_words_of_any_length():
     assert found[0].parts[0].source == TEXTS[0]
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_summary_is_as_long_as_one_asks(kind):
+    model = translator(kind)
+    short = model.summarise(TEXTS[0], abstractive=True, longest=5).text
+    assert 0 < len(short) < len(model.summarise(TEXTS[0], abstractive=True, least=30).text)
+    assert model.summarise(TEXTS[0], abstractive=True, least=9, longest=9, temperature=1.0, seed=1).text
+    # only a T5 has settings of its own for summaries
+    plain = model.generate(TEXTS[0], beams=4, longest=200).text
+    assert (model.summarise(TEXTS[0], abstractive=True).text == plain) == (kind != "t5")
+
+
+def test_a_recurrent_model_summarises_in_its_own_words_alone(tmp_path):
+    model = translator("seq2seq-gru")
+    assert len(model.summarise(TEXTS, abstractive=True)) == len(TEXTS)
+    with pytest.raises(WrongTask, match="picks no sentences of a text; ask for an abstractive summary"):
+        model.summarise(TEXTS)
+    with pytest.raises(WrongTask, match="reads no source; it can generate"):
+        ch.load(recurrent_folder("rnnlm-gru", tmp_path)).summarise(TEXTS, abstractive=True)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"beams": 2.5}, "beams must be a whole number, got 2.5"),
+        ({"beams": 100_000}, "beams must be at most 256, got 100000"),
+        ({"best": 1000, "temperature": 1.0}, "best must be at most 256, got 1000"),
+        ({"top_k": 2.5}, "top_k must be a whole number, got 2.5"),
+        ({"stop": 3}, "stop must be a text or a list of texts, got 3"),
+        ({"stop": [3]}, "stop must be a text or a list of texts"),
+        ({"seed": "x", "top_k": 3}, "seed must be a whole number, got 'x'"),
+        ({"seed": 5}, "seed 5 has nothing to draw; add a temperature, top_k or top_p"),
+        ({"wrong": 1}, "wrong is no option of writing; there are beams, best"),
+        ({"length_penalty": float("nan"), "beams": 2}, "length_penalty must be a finite number, got nan"),
+        ({"length_penalty": 2.0}, "length_penalty 2.0 has no beams to weigh"),
+        ({"longest": 2.5}, "longest must be a whole number, got 2.5"),
+        ({"least": 9, "longest": 8}, "least=9 tokens are more than longest=8"),
+        ({"temperature": float("inf")}, "temperature must be a finite number, got inf"),
+    ],
+)
+def test_a_manner_that_is_none_is_one_sentence(how, message):
+    with pytest.raises(BadInput, match=message):
+        ch.load(gpt_folder()).generate("a", **how)
+
+
+def test_weights_that_are_no_numbers_are_named():
+    model = ch.load(gpt_folder())
+    next(model.network.parameters()).data.fill_(float("nan"))
+    for how in ({}, {"temperature": 1.0}, {"beams": 2}):
+        with pytest.raises(BadCheckpoint, match="its weights are damaged"):
+            model.generate("The", **how)
+
+
 def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path):
     model = translator("seq2seq-lstm-additive")
     assert isinstance(model, Recurrent)
@@ -115,12 +217,21 @@ def test_what_does_not_translate_does_not_say_so(tmp_path, kind, can):
         (lambda: peers("BertForMaskedLM").ours.generate("a"), WrongTask, "writes no text: it has no head 'causal_lm'"),
         (lambda: ch.load(gpt_folder()).generate("a " * 200), InputTooLong, "the model has 96 positions"),
         (lambda: ch.load(gpt_folder()).generate("a", beams=2, temperature=1.0), BadInput, "2 beams and chance"),
-        (lambda: ch.load(gpt_folder()).generate("a", best=2), BadInput, "1 beams end 1 ways, not 2"),
+        (
+            lambda: ch.load(gpt_folder()).generate("a", best=2),
+            BadInput,
+            "best=2 ways need as many beams, got 1, or chance",
+        ),
         (lambda: list(ch.load(gpt_folder()).stream("a", beams=2)), BadInput, "2 beams cannot be streamed"),
-        (lambda: ch.load(gpt_folder()).generate("a", longest=0), BadInput, "longest=0 new tokens"),
+        (lambda: ch.load(gpt_folder()).generate("a", longest=0), BadInput, "longest must be at least 1, got 0"),
         (lambda: ch.load(gpt_folder()).generate("a", top_p=0.0), BadInput, "top_p must be more than 0 and at most 1"),
         (lambda: ch.load(gpt_folder()).generate("a", top_p=1.5), BadInput, "top_p must be more than 0 and at most 1"),
         (lambda: ch.load(gpt_folder()).generate("a", top_k=-1), BadInput, "top_k must not be negative, got -1"),
+        (lambda: translator().summarise("a", abstractive=True, sentences=2), BadInput, "sentences=2 are not picked"),
+        (lambda: translator("t5").summarise("a", abstractive=True, least="x"), BadInput, "least must be a whole"),
+        (lambda: translator("t5").summarise("a", abstractive=True, longest="x"), BadInput, "longest must be a whole"),
+        (lambda: translator("t5").summarise("a", abstractive=True, longest=5, least=6), BadInput, "least=6 tokens"),
+        (lambda: translator().summarise("a", least=2), BadInput, "least: only abstractive summaries are written"),
     ],
 )
 def test_bad_input_is_one_sentence(use, error, message):

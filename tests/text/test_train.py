@@ -11,7 +11,7 @@ import pytest
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.template import Special
-from clearhead.text.unigrams import settled
+from clearhead.text.unigrams import learn_unigrams, settled
 from clearhead.text.wordpieces import learn_wordpieces
 
 from .conftest import SENTENCES
@@ -77,8 +77,10 @@ def test_whole_words_are_the_most_frequent_and_others_are_unknown(tmp_path: Path
     tokenizer.save(tmp_path)
     assert Tokenizer.from_folder(tmp_path).digest == tokenizer.digest
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "PreTrainedTokenizerFast"
-    with pytest.raises(BadInput, match="No word of the corpus occurs 9 times; lower min_frequency"):
+    with pytest.raises(BadInput, match="No word of the corpus occurs 9 times; give more text, or lower min_freq"):
         train_tokenizer(texts=["a b"], kind="word", min_frequency=9)
+    with pytest.raises(BadInput, match="give more text, or train a tokenizer with a lower min_frequency"):
+        train_tokenizer(texts=["a b"], kind="t5", min_frequency=9)
 
 
 def test_wordpieces_are_the_most_frequent_merges() -> None:
@@ -139,6 +141,16 @@ def test_progress_over_texts_counts_bytes() -> None:
     assert seen == [4 + 5]
 
 
+@pytest.mark.parametrize(("kind", "specials"), [("unigram", 5), ("t5", 103), ("xlnet", 7), ("word", 5)])
+def test_the_least_vocabulary_is_named_and_is_enough(kind: str, specials: int) -> None:
+    texts = ["abba", "cab"] * 3
+    least = specials + (1 if kind == "word" else 5)  # one word; or a, b, c, the beginning of a word, and one more
+    for vocabulary in (least - 1, 3, -1):
+        with pytest.raises(BadInput, match=rf"vocabulary of {vocabulary} .*is too small: {least} is the least"):
+            train_tokenizer(texts=texts, kind=kind, vocabulary=vocabulary)
+    assert train_tokenizer(texts=texts, kind=kind, vocabulary=least).vocabulary in (least - 1, least)
+
+
 def test_bad_requests() -> None:
     with pytest.raises(BadInput, match="no tokenizer of kind 'wordpeice'; choose wordpiece, bpe, unigram"):
         train_tokenizer(texts=SENTENCES, kind="wordpeice")
@@ -150,8 +162,8 @@ def test_bad_requests() -> None:
         train_tokenizer(texts=SENTENCES, vocabulary=25)
     with pytest.raises(BadInput, match=r"bpe vocabulary of 100 is too small: 261 is the least"):
         train_tokenizer(texts=SENTENCES, kind="bpe", vocabulary=100)
-    with pytest.raises(BadInput, match="No unigram vocabulary of 5 pieces"):
-        train_tokenizer(texts=SENTENCES, kind="unigram", vocabulary=10)
+    with pytest.raises(BadInput, match="No unigram vocabulary of 1 pieces"):
+        learn_unigrams({"word": 5}, size=1)
     with pytest.raises(BadInput, match="No word of the corpus occurs 50 times"):
         train_tokenizer(texts=SENTENCES, kind="unigram", min_frequency=50)
     with pytest.raises(BadInput, match="min_frequency is 0"):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
-from clearhead.errors import BadConfig
+from clearhead.errors import BadConfig, BadInput
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
@@ -177,7 +177,16 @@ def test_the_command_line(options, sizes, kind, corpus, tmp_path):
     assert json.loads((out / "config.json").read_text())["model_type"] == kind
     if kind == "rnnlm-gru":
         assert RecurrentModel.load(out).network.config.hidden_size == 32
+        card = (out / "README.md").read_text(encoding="utf-8")
+        for part in ('pipeline_tag: "text-generation"', "| perplexity |", "```sh", 'family = "rnnlm-gru"\n'):
+            assert part in card
         more = ["pretrain", "--corpus", str(corpus), "--out", str(tmp_path / "more"), "--model", str(out)]
         more += ["--steps", "1", "--json", "--set", "length=32", "--set", "tokens=128", "--device", "cpu"]
+        for option, value in (("--family", "t5"), ("--preset", "mini"), ("--vocabulary", "99")):
+            wrong = CliRunner().invoke(app, [*more, option, value])
+            assert isinstance(wrong.exception, BadInput)
+            assert f"{option} {value} is for a new" in str(wrong.exception)
+        assert not (tmp_path / "more").exists()
+        more += ["--family", kind]  # its own
         done = CliRunner().invoke(app, more)
         assert done.exit_code == 0, done.output

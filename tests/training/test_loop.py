@@ -11,7 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadConfig
+from clearhead.errors import BadConfig, BadInput
 from clearhead.objectives.loss import Loss
 from clearhead.training.checkpoint import checkpoints, network_tensors
 from clearhead.training.prefetch import Prefetch
@@ -76,6 +76,11 @@ def test_a_metric_needs_an_evaluation_that_gives_it(tmp_path):
         run(tmp_path, metric="f1", evaluate=lambda: {"accuracy": 1.0})
 
 
+def test_a_device_that_no_library_knows_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="there is no device 'tpu'; choose cpu or cuda"):
+        run(tmp_path, device="tpu")
+
+
 def test_ctrl_c_saves_and_the_next_one_interrupts(tmp_path):
     before = signal.getsignal(signal.SIGINT)
 
@@ -84,7 +89,7 @@ def test_ctrl_c_saves_and_the_next_one_interrupts(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     result = run(tmp_path, ToyTask(before=press))
-    assert (result.exit, result.step) == ("interrupted", 2)
+    assert (result.exit, result.step, result.signal) == ("interrupted", 2, signal.SIGINT)
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
 
     def press_twice(passes, _batch):

@@ -66,6 +66,24 @@ def test_silent_without_a_terminal(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_line_a_minute_without_a_terminal(tmp_path, monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    report, other = Report(tmp_path), Report(tmp_path / "other")
+    report.begin(settings(), 0, quiet=False)
+    other.begin(settings(), 0, quiet=True)
+    for step in range(1, 6):  # after 25, 50, 75, 100 and 125 seconds
+        now[0] += 25.0
+        report.tick(step, 1.25, 12_345.6, 0.25, 60.0)
+        other.tick(step, 1.25, 12_345.6, 0.25, 60.0)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "step 3  loss 1.2500  12,346 tokens/s  25%  3:00 left\n"
+    now[0] += 25.0
+    report.tick(6, 1.0, 1.0, 0.5, 60.0)
+    assert capsys.readouterr().err.startswith("step 6  loss 1.0000")
+
+
 def test_progress_on_a_terminal(tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -113,6 +113,19 @@ def test_hopeless_runs_stop_with_an_explanation(tmp_path):
     assert checkpoints(tmp_path / "late")
 
 
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    def blow_up(passes, _batch):
+        if passes == 3 * 4:  # the last step before the save of step 4
+            task.network.heads["classes"].classifier.weight.data[0, 0] = math.nan
+
+    every, task = Every(log=100, save=2, evaluate=100), ToyTask(before=blow_up)
+    with pytest.raises(
+        ClearheadError, match=r"diverged at step 4: heads\.classes\.\S+ holds .* not finite.*lower learn"
+    ):
+        run(tmp_path, task, steps=4, every=every)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
+
+
 def test_interrupted_between_bad_steps_goes_the_same_way(tmp_path):
     whole, halves = ToyTask(), ToyTask()
     run(tmp_path / "whole", whole, Poisoned(whole, 12, 26, math.inf), steps=12)

@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 from dataclasses import replace
+from signal import SIGTERM
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 
 from clearhead.cli import app
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput, NotFound, WrongTask
+from clearhead.errors import BadInput, ClearheadError, NotFound, WrongTask
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
@@ -43,7 +45,8 @@ def files(tmp_path_factory):
 def recipe(model: object, steps: int, rate: float = 1e-2, seed: int = 0) -> Translate:
     every = Every(log=20, save=10**6, evaluate=10**6)
     settings = Settings(steps=steps, learning_rate=rate, seed=seed, every=every)
-    return Translate(model=model, tokenizer="word", tokens=512, label_smoothing=0.0, train=settings)
+    plan = Translate(model=model, tokens=512, label_smoothing=0.0, train=settings)
+    return plan if model is None else replace(plan, tokenizer="word")
 
 
 def pair(folder, name):
@@ -91,6 +94,9 @@ def test_a_transformer_is_trained_by_the_same_recipe(files, tmp_path):
     assert outcome.result.exit == "finished"
     again = prepare(tmp_path, [], recipe_for(tmp_path))
     assert "causal_lm" in again.network.heads
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert 'pipeline_tag: "translation"' in card
+    assert "| perplexity |" in card
 
 
 def test_training_goes_on_from_a_folder(files, tmp_path):
@@ -131,15 +137,17 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(files, tmp_path, monkeypatc
     both = [str(file) for file in pair(files, "train")]
     command = ["finetune", "translation", "--data", *both, "--dev", *both, "--out", str(tmp_path)]
     small = ["--set", "model.hidden_size=8", "--set", "tokenizer=word", "--set", "tokens=256", "--seeds", "2"]
-    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None)
+    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None, signal=SIGTERM)
     monkeypatch.setattr("clearhead.training.recipes.translate.train", lambda *_, **__: stopped)
     run = CliRunner().invoke(app, [*command, "--model", "seq2seq-gru", *small])
-    assert run.exit_code == 0, run.output
+    assert run.exit_code == 143, run.output
     assert run.stdout == "interrupted after 3 steps and 90 tokens: run the same command again to go on\n"
     assert not (tmp_path / "seed-0" / "config.json").exists()
 
 
 def test_a_misspelt_name_is_no_hub_model():
+    with pytest.raises(NotFound, match=r"there is no model 'seq2seq-foo'; New ones are seq2seq-.*, transformer-tiny"):
+        recipe_for("seq2seq-foo")
     with pytest.raises(NotFound, match="there is no model 'seq2seq-gruu'; did you mean seq2seq-gru"):
         recipe_for("seq2seq-gruu")
 
@@ -154,11 +162,42 @@ def test_the_command_line(files, tmp_path):
     assert run.exit_code == 0, run.output
     assert set(json.loads(run.stdout)["figures"]) == {"perplexity", "accuracy", "bleu"}
     assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "seq2seq-gru-dot"
-    seen = CliRunner().invoke(app, [*command, "--out", str(tmp_path), "--dry-run"])
-    assert "1,500 pairs of" in seen.stdout
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    for part in ("`seq2seq-gru-dot`", "(1,500 pairs)", "(40 pairs)", "| bleu |", "```sh", "model.hidden_size = 8\n"):
+        assert part in card
+    assert "transformers" not in card
+    seen = CliRunner().invoke(app, [*command, *dev, "--out", str(tmp_path), "--dry-run"])
+    assert "train: 1,500 pairs of" in seen.stdout
+    assert "dev: 40 pairs of" in seen.stdout
+    seen = CliRunner().invoke(app, [*command, *dev, "--out", str(tmp_path), "--dry-run", "--json"])
+    assert json.loads(seen.stdout)["dev"]["pairs"] == 40
     wrong = CliRunner().invoke(app, ["finetune", "classify", "--data", *both, "-m", "x", "--out", str(tmp_path)])
     assert isinstance(wrong.exception, BadInput)
     assert "classify reads one file, not 2" in str(wrong.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dev", "none.de", "none.en", "--dry-run"], "none.de"),
+        (["--set", "foo=1", "--dry-run"], "unknown key foo"),
+        (["--model", "{gpt}", "--dry-run"], "reads no source"),
+        (["--skill-for", "tag"], "--skill-for is not for translation; leave it out"),
+        (["--label", "x"], "--label is not for translation; leave it out"),
+        (["--text", "x"], "two files have no columns, such as 'x'; leave --text and --pair out"),
+        (["--set", "label_smoothing=2"], r"label_smoothing is a share in \[0, 1\), got 2"),
+        (["--model", "{gpt}", "--set", "vocabulary=500"], "vocabulary=500 is for a new model; .*leave it out"),
+        (["--device", "tpu"], "device 'tpu' is not there; choose cpu or cuda"),
+        (["--set", "train.epochs=1e400"], "epochs must be positive and finite, got inf"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(files, tmp_path, options, message):
+    given = [option.format(gpt=gpt_folder()) for option in options]
+    command = ["finetune", "translation", "--data", *map(str, pair(files, "train")), "--out", str(tmp_path / "out")]
+    run = CliRunner().invoke(app, [*command, *given])
+    assert isinstance(run.exception, ClearheadError), run.output
+    assert re.search(message, str(run.exception))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_translator_is_measured_on_a_test_set(files, tmp_path):

@@ -7,12 +7,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from clearhead import train_tokenizer
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
 from clearhead.errors import BadCheckpoint, BadInput, WrongTask
-from clearhead.models.word2vec import Word2VecConfig
+from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.objectives.negatives import negative_sampling
 from clearhead.pipelines.words import WordVectors
+from clearhead.training.loop import Result
 from clearhead.training.recipes.vectors import Vectors, train_vectors
 from clearhead.training.settings import Every, Settings
 
@@ -58,6 +60,12 @@ def test_words_used_alike_are_neighbours(corpus, tmp_path, kind):
         vectors.near("river", top=0)
 
 
+def test_few_words_have_as_few_neighbours():
+    words = train_tokenizer(texts=["bank river money"], kind="word", vocabulary=8, min_frequency=1)
+    vectors = WordVectors(Word2Vec(Word2VecConfig(vocab_size=words.vocabulary, hidden_size=4)), words)
+    assert {word for word, _ in vectors.near("bank")} == {"river", "money"}
+
+
 def test_a_word_of_two_senses_has_one_vector_among_the_neighbours_of_both(tmp_path):
     draw, path = random.Random(1), tmp_path / "banks.txt"
     topics = [[head, "bank", *rest] for head, rest in TOPICS.items()]
@@ -86,11 +94,22 @@ def test_the_command_line_trains_and_finds(corpus, tmp_path):
     run = CliRunner().invoke(app, ["vectors", "train", str(corpus), "--out", str(out), "--kind", "cbow", *small])
     assert run.exit_code == 0, run.output
     assert f"16 words in {out}" in run.stdout
+    card = (out / "README.md").read_text(encoding="utf-8")
+    for part in ("`word2vec`", "WordVectors.load", 'kind = "cbow"\n', "It was not measured.", "```sh"):
+        assert part in card
     found = CliRunner().invoke(app, ["vectors", "near", "river", "--model", str(out), "--top", "2", "--json"])
     assert len(json.loads(found.stdout)["near"]) == 2
     assert len(CliRunner().invoke(app, ["vectors", "near", "river", "--model", str(out)]).stdout.splitlines()) == 10
     lost = CliRunner().invoke(app, ["vectors", "near", "zebra", "--model", str(out)])
     assert isinstance(lost.exception, BadInput)
+
+
+def test_a_run_that_is_interrupted_says_how_to_go_on(corpus, tmp_path, monkeypatch):
+    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None)
+    monkeypatch.setattr("clearhead.training.recipes.vectors.train", lambda *_, **__: stopped)
+    run = CliRunner().invoke(app, ["vectors", "train", str(corpus), "--out", str(tmp_path)])
+    assert run.exit_code == 130, run.output
+    assert run.stdout == "interrupted after 3 steps: run the same command again to go on\n"
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path, corpus):

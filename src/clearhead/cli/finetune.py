@@ -23,6 +23,7 @@ from clearhead.cli.recipe import (
     repeat,
 )
 from clearhead.cli.translation import finetune_translation, one_file
+from clearhead.errors import BadInput, require
 
 
 def finetune(
@@ -75,6 +76,8 @@ def finetune(
     from clearhead.training.recipes import finetune as recipes
 
     if task == "translation":
+        for option, value in (("--skill-for", skill_for), ("--label", label)):
+            require(value is None, f"{option} is not for translation; leave it out", BadInput)
         finetune_translation(
             model or "transformer-tiny",
             data,
@@ -91,6 +94,8 @@ def finetune(
             json=json,
         )
         return
+    written = task != "instruct" or model is not None
+    require(written, "the built-in model does not write; name a --model that does, such as a GPT-2", BadInput)
     source = model or str(builtin_folder())
     plan = override(recipes.Finetune(), changes(recipe, set_))
     named = named_columns(text, pair, label)

@@ -4,7 +4,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import JsonOption, TextsArgument, TextsOption, WriterOption, print_json, read_texts
+from clearhead.cli.inout import (
+    BestOption,
+    JsonOption,
+    PenaltyOption,
+    TextsArgument,
+    TextsOption,
+    WriterOption,
+    print_json,
+    progress,
+    read_texts,
+)
+from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
     from clearhead.pipelines.manner import How
@@ -15,12 +26,15 @@ def generate(
     texts: TextsArgument = None,
     file: TextsOption = None,
     model: WriterOption = None,
-    longest: Annotated[int, typer.Option(help="Most new tokens.")] = 128,
+    longest: Annotated[int | None, typer.Option(help="Most new tokens.", show_default="128")] = None,
+    least: Annotated[int | None, typer.Option(help="Fewest new tokens.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Draw by chance; hotter is wilder.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest that have this much together.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of chance: the same seed, the same text.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of chance: the same seed, the same texts.")] = None,
     beams: Annotated[int | None, typer.Option(help="Beginnings that are kept at each step; no streaming.")] = None,
+    best: BestOption = None,
+    length_penalty: PenaltyOption = None,
     no_repeat: Annotated[int | None, typer.Option(help="No so many tokens follow one another twice.")] = None,
     repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: less of what was there before.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop after this text; may be given more than once.")] = None,
@@ -33,34 +47,62 @@ def generate(
     from clearhead.pipelines.model import load
 
     given = read_texts(texts or [], file)
+    require(bool(given), "there is no prompt; give one as an argument, or one a line", BadInput)
     options = {
+        "least": least,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
         "seed": seed,
         "beams": beams,
+        "best": best,
+        "length_penalty": length_penalty,
         "no_repeat": no_repeat,
         "repetition_penalty": repetition_penalty,
         "stop": stop,
     }
     how: How = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
     loaded = load(model)
-    if json:
-        for prompt, one in zip(given, loaded.generate(given, longest=longest, **how), strict=True):
-            print_json({"prompt": prompt, **one.to_dict()})
+    if longest is not None:
+        _warn(loaded, given, longest)
+    most = 128 if longest is None else longest
+    several = how.get("best", 1) > 1
+    if len(given) == 1 and not json and not several and how.get("beams", 1) == 1:
+        _stream(loaded, given[0], most, how)
         return
-    for prompt in given:
-        _show(loaded, prompt, longest, how)
+    with progress("writing", len(given)) as advance:
+        # of an iterator, texts come as they are written
+        found = loaded.generate(iter(given), longest=most, progress=advance, **how)
+        for prompt, ways in zip(given, found, strict=True):
+            for one in ways if several else [ways]:
+                if json:
+                    print_json({"prompt": prompt, **one.to_dict()})
+                else:
+                    typer.echo(_before(loaded, prompt) + one.text)
 
 
-def _show(model: "Model", prompt: str, longest: int, how: "How") -> None:
-    """Print the prompt, unless it is a source, and what goes on from it as it comes."""
-    before = "" if model.writer.sourced else prompt
-    if how.get("beams", 1) > 1:
-        typer.echo(before + model.generate(prompt, longest=longest, **how).text)
-        return
+def _stream(model: "Model", prompt: str, longest: int, how: "How") -> None:
+    """Print the prompt and what goes on from it as it comes."""
     pieces = model.stream(prompt, longest=longest, **how)
-    typer.echo(before + next(pieces, ""), nl=False)  # what is refused is refused now, and nothing was printed
+    first = next(pieces, "")  # what is refused is refused now, and nothing was printed
+    typer.echo(_before(model, prompt) + first, nl=False)
     for piece in pieces:
         typer.echo(piece, nl=False)
     typer.echo()
+
+
+def _before(model: "Model", prompt: str) -> str:
+    """What a text that was written is printed after: its prompt, unless that is a source."""
+    return "" if model.writer.sourced else prompt
+
+
+def _warn(model: "Model", prompts: list[str], longest: int) -> None:
+    """Say where the model has fewer positions than the text may be long."""
+    writer = model.writer
+    room = min(writer.limit(len(ids), longest) for ids in writer.ids(prompts))
+    if room < longest:
+        where = "" if writer.sourced else " after the longest prompt"
+        typer.echo(
+            f"note: the model has {writer.positions} positions, room for {room} new tokens{where}, not {longest}",
+            err=True,
+        )

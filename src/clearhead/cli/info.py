@@ -1,5 +1,6 @@
 """`clearhead info`: what a checkpoint is."""
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +42,8 @@ def info(
         "architecture": description.architecture,
         "parameters": loaded.parameters,
         "encoder_parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
-        "max_length": loaded.encoder.max_length,
+        # distances go on without an end, and so do the texts of T5 and XLNet
+        "max_length": None if loaded.encoder.max_length == sys.maxsize else loaded.encoder.max_length,
         "heads": list(loaded.network.heads),
         "labels": list(loaded.labels) if loaded.labels else None,
         "skills": list(find_skills(folder)) or None,

@@ -25,13 +25,28 @@ ModelOption = Annotated[
         "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
     ),
 ]
+
+
+def _named(context: typer.Context, model: str | None) -> str | None:
+    if model is None and not context.resilient_parsing:
+        raise BadInput("the built-in model does not write; name a --model that does, such as a GPT-2, T5 or OPUS-MT")
+    return model
+
+
 WriterOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not write."),
+    typer.Option(
+        "--model",
+        "-m",
+        callback=_named,
+        help="A checkpoint folder or hub name; the built-in model does not write.",
+    ),
 ]
 SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
 TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
 TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
+BestOption = Annotated[int | None, typer.Option(help="Give so many ways of each text, the best first.")]
+PenaltyOption = Annotated[float | None, typer.Option(help="Of beams: above 1 favours long texts, below 1 short ones.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 INT8_SAMPLE = 200  # inputs on which int8 must agree
 Int8Option = Annotated[
@@ -133,13 +148,22 @@ def shown(text: str, width: int = 60) -> str:
 
 @contextmanager
 def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Callable[[int], None]]:
-    """Draw a bar on stderr after a second, if somebody looks; the function given back is told how much more is done."""
+    """Draw a bar on stderr after a second, if somebody looks; the function given back is told how much more is done.
+
+    What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     count = DownloadColumn() if of_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+        redirect_stdout=sys.stdout.isatty(),
+    )
     task = bar.add_task(label, total=total)
     late = Timer(_PATIENCE, bar.start)
     late.daemon = True

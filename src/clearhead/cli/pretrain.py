@@ -22,6 +22,8 @@ from clearhead.cli.recipe import (
     print_result,
 )
 
+VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
+
 
 def pretrain(
     corpus: CorpusOption,
@@ -36,7 +38,11 @@ def pretrain(
         ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Size: tiny, mini, small, base or large, for some medium; default small or mini.")
+        str | None,
+        typer.Option(
+            help="Size: tiny to large, as far as the family has them; gpt2, t5, xlnet and rnnlm-… begin with mini, "
+            "which is their default. Of the others it is small."
+        ),
     ] = None,
     objective: Annotated[
         str | None,
@@ -51,7 +57,9 @@ def pretrain(
     tokenizer: Annotated[
         str | None, typer.Option(help="A folder with a tokenizer. Default: one is trained on the corpus.")
     ] = None,
-    vocabulary: Annotated[int, typer.Option(help="Tokens of a tokenizer that is trained here.")] = 30_000,
+    vocabulary: Annotated[
+        int | None, typer.Option(help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}.")
+    ] = None,
     recipe: RecipeOption = None,
     set_: SetOption = None,
     device: DeviceOption = None,
@@ -70,6 +78,7 @@ def pretrain(
     from clearhead.training.recipes.shared import learn_vocabulary_once
 
     check_shard(shard)
+    _check_new(model, tokenizer, family=family, preset=preset, vocabulary=vocabulary)
     texts = Corpus(corpus)
     plan, run, kind = _planned(family, preset, objective, model)
     device = pick_device(device)
@@ -78,8 +87,9 @@ def pretrain(
     if (words_in := tokenizer or model) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
+        size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = learn_vocabulary_once(texts, out, size=vocabulary, kind=kind, progress=up_to(advance))
+            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=up_to(advance))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         trained, result = run(
             texts,
@@ -94,6 +104,22 @@ def pretrain(
             command=command_line(),
         )
     print_result(trained, result, out, json=json)
+
+
+def _check_new(
+    model: Path | None, tokenizer: str | None, *, family: str | None, preset: str | None, vocabulary: int | None
+) -> None:
+    """Refuse what is for a new model, or a new tokenizer, where one that is there was named."""
+    from clearhead.errors import BadInput, require
+    from clearhead.training.recipes.language import model_type
+
+    leave = f"{model} has its own; leave it out"
+    require(model is None or preset is None, f"--preset {preset} is for a new model, and {leave}", BadInput)
+    own = family is None or model is None or family == model_type(model)
+    require(own, f"--family {family} is for a new model, and {leave}", BadInput)
+    words = tokenizer or model
+    fresh = words is None or vocabulary is None
+    require(fresh, f"--vocabulary {vocabulary} is for a new tokenizer, and {words} has its own; leave it out", BadInput)
 
 
 def _planned(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,14 +66,18 @@ def named_columns(text: str | None, pair: str | None, label: str | None) -> dict
 
 
 def pick_device(named: str | None) -> str:
-    """The device named, or a GPU if there is one."""
+    """The device named, which must be there, or a GPU if there is one."""
     import torch
 
     from clearhead.errors import NotFound
 
-    if named is not None and named.startswith("cuda") and not torch.cuda.is_available():
-        raise NotFound(f"device {named!r} is not there; leave --device out to use the CPU")
-    return named or ("cuda" if torch.cuda.is_available() else "cpu")
+    if named is None or (named == "cuda" and torch.cuda.is_available()):  # each process has a GPU of its own
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.ones((), device=named).item()
+    except (AssertionError, RuntimeError):  # as torch puts it where there is no such device
+        raise NotFound(f"device {named!r} is not there; choose cpu or cuda, or leave --device out") from None
+    return named
 
 
 def check_shard(shard: bool) -> None:
@@ -99,13 +104,18 @@ def print_result(model: object, result: "Result", out: Path, *, json: bool) -> N
     """Say how a run ended, once, however many processes it had."""
     from clearhead.training.distributed import first_process
 
-    if not first_process():
-        return
-    if json:
+    if first_process() and json:
         print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
-        return
-    outcome = "run the same command again to go on" if result.exit == "interrupted" else f"{model!r} in {out}"
-    typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
+    elif first_process():
+        outcome = "run the same command again to go on" if result.exit == "interrupted" else f"{model!r} in {out}"
+        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
+    leave_if_interrupted(result)
+
+
+def leave_if_interrupted(result: "Result") -> None:
+    """End with what a shell expects of a program that a signal stopped: 130 after Ctrl-C, 143 after SIGTERM."""
+    if result.exit == "interrupted":
+        raise typer.Exit(128 + (result.signal or signal.SIGINT))
 
 
 def repeat(run: Callable[[Path, Any], Any], plan: Any, out: Path, *, task: str, seeds: int, json: bool) -> None:
@@ -117,7 +127,6 @@ def repeat(run: Callable[[Path, Any], Any], plan: Any, out: Path, *, task: str, 
         outcome = run(folder, recipe)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             print_result(None, outcome.result, folder, json=json)
-            raise typer.Exit
         return outcome.figures
 
     _print_figures(task, out, over_seeds(once, range(seeds)), seeds=seeds, json=json)

@@ -1,18 +1,27 @@
 """`clearhead summarise`: the sentences that say most of a text, or a model's own."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clearhead.cli.inout import JsonOption, ModelOption, print_json, progress, read_sources
 
+if TYPE_CHECKING:
+    from clearhead.pipelines.manner import How
+
 
 def summarise(
     files: Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')] = None,
-    sentences: Annotated[int, typer.Option(help="How many sentences to keep.")] = 3,
+    sentences: Annotated[int | None, typer.Option(help="How many sentences to keep.", show_default="3")] = None,
     abstractive: Annotated[
         bool, typer.Option("--abstractive", help="In the model's own words; it must write, as T5 does.")
     ] = False,
+    longest: Annotated[
+        int | None, typer.Option(help="Of --abstractive: most tokens of a portion.", show_default="200")
+    ] = None,
+    least: Annotated[
+        int | None, typer.Option(help="Of --abstractive: fewest tokens of a portion.", show_default="30 by a T5")
+    ] = None,
     model: ModelOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -22,11 +31,14 @@ def summarise(
     """
     from clearhead.pipelines.model import load
 
+    how: How = {} if least is None else {"least": least}
     sources = files or ["-"]
     texts = read_sources(sources)
     loaded = load(model)
     with progress("reading", None) as advance:
-        summaries = loaded.summarise(texts, sentences=sentences, abstractive=abstractive, progress=advance)
+        summaries = loaded.summarise(
+            texts, sentences=sentences, abstractive=abstractive, longest=longest, progress=advance, **how
+        )
     for source, found in zip(sources, summaries, strict=True):
         if json:
             print_json({"source": source, **({"summary": found.text} if abstractive else found.to_dict())})

@@ -1,15 +1,18 @@
 """`clearhead finetune translation` and `clearhead evaluate translation`: models on parallel text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.inout import print_json, progress, shown
-from clearhead.cli.recipe import changes, check_shard, pick_device, repeat
+from clearhead.cli.recipe import changes, check_shard, command_line, pick_device, repeat
 from clearhead.errors import BadInput
+
+if TYPE_CHECKING:
+    from clearhead.data.examples import PairExample
 
 
 class SeveralFiles(TyperCommand):
@@ -53,13 +56,14 @@ def finetune_translation(
 ) -> None:
     """Train a translator, or look at its data, and say how it went."""
     from clearhead.training.overrides import override
-    from clearhead.training.recipes.translate import Outcome, Translate, recipe_for, translate
+    from clearhead.training.recipes.translate import Outcome, Translate, first_look, recipe_for, translate
 
+    plan = override(recipe_for(model), changes(recipe, set_))
     if dry_run:
-        _look(data, columns, json=json)
+        _print_look(first_look(model, data, dev=dev, columns=columns), json=json)
         return
     check_shard(shard)
-    plan, place = override(recipe_for(model), changes(recipe, set_)), pick_device(device)
+    place = pick_device(device)
 
     def run(folder: Path, chosen: Translate) -> Outcome:
         return translate(
@@ -72,6 +76,7 @@ def finetune_translation(
             device=place,
             shard=shard,
             tensorboard=tensorboard,
+            command=command_line(),
         )
 
     repeat(run, plan, out, task="translation", seeds=seeds, json=json)
@@ -96,16 +101,19 @@ def evaluate_translator(
         typer.echo(f"{name:<17} {score:.2f}  {signature}")
 
 
-def _look(data: Sequence[str], columns: tuple[str | None, str | None], *, json: bool) -> None:
+def _print_look(sets: "Mapping[str, Sequence[PairExample]]", *, json: bool) -> None:
     """Say what is in parallel text, as a run would read it."""
-    from clearhead.data.parallel import read_parallel
-
-    pairs = read_parallel(data, first=columns[0], second=columns[1])
-    sides = ([pair.first for pair in pairs], [pair.second for pair in pairs])
-    words = [sum(len(text.split()) for text in side) / len(pairs) for side in sides]
+    found: dict[str, dict[str, Any]] = {}
+    for name, pairs in sets.items():
+        sides = ([pair.first for pair in pairs], [pair.second for pair in pairs])
+        words = [sum(len(text.split()) for text in side) / len(pairs) for side in sides]
+        found[name] = {"pairs": len(pairs), "words": words, "first": [side[0] for side in sides]}
     if json:
-        print_json({"pairs": len(pairs), "words": words, "first": [side[0] for side in sides]})
+        train = found.pop("train")
+        print_json({**train, **found})
         return
-    typer.echo(f"{len(pairs):,} pairs of {words[0]:.1f} and {words[1]:.1f} words; the first one:")
-    for side in sides:
-        typer.echo(f"  {shown(side[0])}")
+    for name, one in found.items():
+        means = " and ".join(f"{mean:.1f}" for mean in one["words"])
+        typer.echo(f"{name}: {one['pairs']:,} pairs of {means} words; the first one:")
+        for text in one["first"]:
+            typer.echo(f"  {shown(text)}")

@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.inout import JsonOption, print_json, progress, up_to
-from clearhead.cli.recipe import CORPUS, DeviceOption, RecipeOption, SetOption, changes, pick_device
+from clearhead.cli.recipe import (
+    CORPUS,
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    changes,
+    command_line,
+    leave_if_interrupted,
+    pick_device,
+)
 
 app = typer.Typer(name="vectors", help="Train and ask word vectors.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -39,18 +48,23 @@ def train(
     texts = Corpus(corpus)
     plan = override(Vectors(), changes(recipe, set_, kind=kind))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        learnt, result = train_vectors(texts, out, plan, device=pick_device(device), progress=up_to(advance))
+        learnt, result = train_vectors(
+            texts, out, plan, device=pick_device(device), progress=up_to(advance), command=command_line()
+        )
     if json:
         print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "words": len(learnt)})
     else:
-        typer.echo(f"{result.exit} after {result.step:,} steps: {len(learnt):,} words in {out}")
+        again = result.exit == "interrupted"
+        outcome = "run the same command again to go on" if again else f"{len(learnt):,} words in {out}"
+        typer.echo(f"{result.exit} after {result.step:,} steps: {outcome}")
+    leave_if_interrupted(result)
 
 
 @app.command()
 def near(
     word: Annotated[str, typer.Argument(help="The word to look up.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="The folder that `vectors train` wrote.")],
-    top: Annotated[int, typer.Option(help="How many neighbours.")] = 10,
+    top: Annotated[int | None, typer.Option(help="How many neighbours.", show_default="10")] = None,
     json: JsonOption = False,
 ) -> None:
     """Which words are used like this one? Prints them with their cosines.

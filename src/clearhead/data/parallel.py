@@ -32,6 +32,8 @@ def read_parallel(
     """
     require(len(sources) in (1, 2), f"{len(sources)} files are not parallel text; give two, or one table", BadInput)
     if len(sources) == 2:
+        named = first or second
+        require(named is None, f"two files have no columns, such as {named!r}; leave --text and --pair out", BadInput)
         left, right = (_lines(Path(source)) for source in sources)
         require(
             len(left) == len(right),

@@ -9,7 +9,7 @@ import torch
 
 from clearhead.decoding.contract import Continues
 from clearhead.decoding.controls import Controls
-from clearhead.decoding.results import Output, Recorder
+from clearhead.decoding.results import Output, Recorder, log_probabilities
 from clearhead.decoding.top import top
 from clearhead.errors import BadInput, require
 
@@ -37,6 +37,7 @@ def beam_search(
     search = _Search(model, prompts, controls, beams, length_penalty, history, recorder)
     while search.running:
         search.advance()
+    require(all(beam.ends for beam in search.beams), "the rules leave no token to be written; forbid less", BadInput)
     return [beam.results()[:best] for beam in search.beams]
 
 
@@ -158,7 +159,7 @@ class _Search:
 
     def _likeliest(self) -> tuple[list[list[float]], list[list[int]]]:
         """Log probabilities and tokens of each row's best continuations."""
-        chances = self.logits.float().log_softmax(-1)
+        chances = log_probabilities(self.logits)
         if self.controls.changes(self.count):
             texts = [beam.history + way.tokens for beam in self.running for way in beam.ways]
             self.controls.apply_(chances, texts, self.count)

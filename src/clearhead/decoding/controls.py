@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from clearhead.decoding.checks import check_number, check_whole
 from clearhead.errors import BadInput, require
 
 
@@ -29,10 +30,11 @@ class Controls:
     decode: Callable[[Sequence[int]], str] | None = None
 
     def __post_init__(self) -> None:
-        require(self.limit >= 1, f"limit must be at least 1 token, got {self.limit}", BadInput)
-        require(self.least >= 0, f"least must not be negative, got {self.least}", BadInput)
-        require(self.no_repeat >= 0, f"no_repeat must not be negative, got {self.no_repeat}", BadInput)
+        check_whole("limit", self.limit, least=1)
+        check_whole("least", self.least)
+        check_whole("no_repeat", self.no_repeat)
         penalty = self.repetition_penalty
+        check_number("repetition_penalty", penalty)
         require(penalty > 0, f"repetition_penalty must be more than 0, got {penalty}; 1 is no penalty", BadInput)
         require(all(self.stop), "a stop string must not be empty", BadInput)
         require(not self.stop or self.decode is not None, "stop strings need decode, which makes text of ids", BadInput)

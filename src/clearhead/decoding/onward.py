@@ -4,20 +4,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from random import Random
 
 import torch
 from torch import Tensor
 
 from clearhead.decoding.contract import Continues
 from clearhead.decoding.controls import Controls
-from clearhead.decoding.results import Output, Recorder, log_probability
+from clearhead.decoding.results import Output, Recorder, log_probabilities
 from clearhead.decoding.sampling import Sampling
 from clearhead.decoding.top import top
 from clearhead.errors import BadInput
 
 Texts = Sequence[Sequence[int]]
-Choose = Callable[[Tensor], Tensor]
+Choose = Callable[[Tensor, Sequence[int]], Tensor]  # of scores (B, V) and the text of each row
 
 
 def greedy(
@@ -41,13 +41,12 @@ def sample(
     controls: Controls,
     sampling: Sampling,
     *,
-    generator: torch.Generator,
+    chance: Sequence[Random],
     history: Texts | None = None,
     recorder: Recorder | None = None,
 ) -> list[Output]:
-    """Draw each token by its probability. The generator must be on the model's device."""
-    choose = partial(sampling.draw, generator=generator)
-    return _Writing(model, prompts, controls, choose, history, recorder).finish()
+    """Draw each token by its probability; every text by its own `chance`, so that company changes nothing."""
+    return _Writing(model, prompts, controls, _drawing(sampling, chance), history, recorder).finish()
 
 
 def stream(
@@ -56,15 +55,15 @@ def stream(
     controls: Controls,
     sampling: Sampling | None = None,
     *,
-    generator: torch.Generator | None = None,
+    chance: Random | None = None,
     history: Sequence[int] | None = None,
 ) -> Iterator[int]:
     """Give the tokens of one text as they are written, greedily unless there is a `sampling`."""
     choose: Choose = _likeliest
     if sampling is not None:
-        if generator is None:
-            raise BadInput("sampling needs a generator to draw with; give generator=torch.Generator().manual_seed(0)")
-        choose = partial(sampling.draw, generator=generator)
+        if chance is None:
+            raise BadInput("sampling needs something to draw with; give chance=random.Random(0)")
+        choose = _drawing(sampling, [chance])
     writing = _Writing(model, [prompt], controls, choose, None if history is None else [history], None)
     while writing.running:
         before = len(writing.drafts[0].tokens)
@@ -116,12 +115,13 @@ class _Writing:
         drafts = [self.drafts[text] for text in self.running]
         count = len(drafts[0].tokens)
         texts = [draft.history + draft.tokens for draft in drafts] if self.controls.changes(count) else []
-        tokens = self.choose(self.controls.apply(self.logits, texts, count))
+        chances = log_probabilities(self.logits)
+        tokens = self.choose(self.controls.apply(self.logits, texts, count), self.running)
         chosen = tokens.tolist()
         if self.recorder is not None:
             written = [draft.tokens for draft in drafts]
             self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
-        for draft, token, chance in zip(drafts, chosen, log_probability(self.logits, tokens), strict=True):
+        for draft, token, chance in zip(drafts, chosen, chances.gather(1, tokens[:, None])[:, 0].tolist(), strict=True):
             draft.log_probabilities.append(chance)
             if token in self.controls.end:
                 draft.ended = True
@@ -140,5 +140,9 @@ class _Writing:
             self.logits, self.state = self.model.step(tokens, self.state)
 
 
-def _likeliest(logits: Tensor) -> Tensor:
+def _likeliest(logits: Tensor, _: Sequence[int]) -> Tensor:
     return top(logits, 1)[1][:, 0]
+
+
+def _drawing(sampling: Sampling, chance: Sequence[Random]) -> Choose:
+    return lambda logits, texts: sampling.draw(logits, [chance[text] for text in texts])

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from clearhead.errors import BadCheckpoint
+
 
 @dataclass(frozen=True)
 class Output:
@@ -52,8 +54,13 @@ class Recorder:
             self.steps.append(Step(number, text, list(written[row]), candidates, list(chosen[row])))
 
 
-def log_probability(logits: Tensor, tokens: Tensor) -> list[float]:
-    """Log probabilities of one token per row: logits (B, V), tokens (B,)."""
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Log probabilities of all tokens, (B, V) -> (B, V); refuse a model that computes no numbers."""
     # on a CPU quicker than torch.logsumexp, though it makes a number for every token
-    chosen: list[float] = logits.float().log_softmax(-1).gather(1, tokens[:, None])[:, 0].tolist()
-    return chosen
+    found = logits.float().log_softmax(-1)
+    if found[:, 0].isnan().any():  # one bad number in a row is in every sum
+        raise BadCheckpoint(
+            "the model's scores are not numbers (NaN or infinite): its weights are damaged, or too large for their "
+            "type; use another checkpoint"
+        )
+    return found

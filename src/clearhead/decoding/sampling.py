@@ -2,11 +2,14 @@
 
 # B rows · V vocabulary
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 import torch
 from torch import Tensor
 
+from clearhead.decoding.checks import check_number, check_whole
 from clearhead.errors import BadInput, require
 
 
@@ -19,8 +22,14 @@ class Sampling:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        require(self.temperature > 0, f"temperature must be more than 0, got {self.temperature}; use greedy", BadInput)
-        require(self.top_k >= 0, f"top_k must not be negative, got {self.top_k}", BadInput)
+        check_number("temperature", self.temperature)
+        require(
+            self.temperature > 0,
+            f"temperature must be more than 0, got {self.temperature}; leave it out for the likeliest token each time",
+            BadInput,
+        )
+        check_whole("top_k", self.top_k)
+        check_number("top_p", self.top_p)
         require(0 < self.top_p <= 1, f"top_p must be more than 0 and at most 1, got {self.top_p}", BadInput)
 
     def chances(self, logits: Tensor) -> Tensor:
@@ -37,6 +46,13 @@ class Sampling:
             chances = chances / chances.sum(-1, keepdim=True)
         return chances
 
-    def draw(self, logits: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw one token for each row: logits (B, V) -> (B,)."""
-        return torch.multinomial(self.chances(logits), 1, generator=generator)[:, 0]
+    def draw(self, logits: Tensor, chance: Sequence[Random]) -> Tensor:
+        """Draw one token for each row, each by its own chance, so that company changes nothing: logits (B, V) -> (B,).
+
+        It is the token at which the probabilities add up to a share that is drawn; one without probability never is.
+        """
+        reached = self.chances(logits).double().cumsum(-1)
+        shares = torch.tensor([[1 - one.random()] for one in chance], dtype=torch.float64, device=logits.device)
+        allowed = bool(reached[:, -1].isfinite().all())
+        require(allowed, "the rules leave no token to be written; forbid less", BadInput)
+        return torch.searchsorted(reached, shares * reached[:, -1:])[:, 0]

@@ -15,7 +15,8 @@ def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
     """
     same_length(losses, counts, "counts")
     total, tokens = math.fsum(losses), sum(counts)
-    require(min(counts) >= 0 and tokens > 0, f"The counts add up to {tokens} tokens; there must be some.", BadInput)
+    some = min(counts) >= 0 and tokens > 0
+    require(some, f"No token is to be guessed: the counts add up to {tokens} tokens; give longer texts.", BadInput)
     require(math.isfinite(total), f"The losses add up to {total}; a perplexity needs a finite sum.", BadInput)
     try:
         return math.exp(total / tokens)

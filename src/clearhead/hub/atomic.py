@@ -19,8 +19,11 @@ def staged(folder: Path) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; give a folder to save into")
     created = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stage = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be written to ({error.strerror}); choose another folder") from None
     try:
         yield stage
         written = sorted(path for path in stage.rglob("*") if path.is_file())

@@ -8,6 +8,7 @@ from typing import Any
 from clearhead.hub.atomic import staged
 from clearhead.hub.config import Description
 from clearhead.hub.names import NAMES
+from clearhead.hub.recurrent import RecurrentModel
 from clearhead.hub.remote import CARD
 
 # our head → the task by which the hub lists a model
@@ -18,6 +19,15 @@ _TASKS = {
     "span": "question-answering",
     "choice": "multiple-choice",
     "causal_lm": "text-generation",
+}
+# the same for models that read a text and write another, and, by the first word of their kind, for recurrent ones
+_READ_AND_WRITE = {"marian": "translation", "t5": "text2text-generation"}
+_RECURRENT = {"seq2seq": "translation", "rnnlm": "text-generation"}
+# what opens a model: an import and its name; two kinds have their own, since they give vectors of words and no text
+_LIBRARY = ("import clearhead", "clearhead")
+_OPENED = {
+    "elmo": ("from clearhead.pipelines.contextual import ContextualWords", "ContextualWords"),
+    "word2vec": ("from clearhead.pipelines.words import WordVectors", "WordVectors"),
 }
 
 
@@ -32,8 +42,10 @@ def model_card(
 ) -> str:
     """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
     heads = NAMES[description.family].architectures.get(description.architecture or "", ())
+    task = _READ_AND_WRITE.get(description.family) if "causal_lm" in heads else None
+    task = task or _task(heads, sentences)
     parts = [
-        _front_matter(description.family, _task(heads, sentences), license_id, base_model),
+        _front_matter(["transformers", "safetensors", description.family], task, license_id, base_model),
         f"# {name.rsplit('/', 1)[-1]}",
         _summary(description, heads, parameters, base_model),
         _sizes(description.config),
@@ -41,6 +53,19 @@ def model_card(
         _usage(name, description.architecture),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def recurrent_card(model: RecurrentModel, *, name: str, base_model: str | None = None) -> str:
+    """Write the card of a model from before the Transformer, which clearhead alone reads."""
+    origin = f" It was made from {_code(base_model)}." if base_model else ""
+    parts = [
+        _front_matter(["safetensors", model.kind], _RECURRENT.get(model.kind.partition("-")[0]), None, base_model),
+        f"# {name}",
+        f"A {_code(model.kind)}, which is from before the Transformer, with {model.parameters:,} parameters.{origin}",
+        _sizes(model.network.config),
+        _usage(name, None, _OPENED.get(model.kind, _LIBRARY)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def write_card(card: str, folder: Path) -> bool:
@@ -59,10 +84,10 @@ def _task(heads: tuple[str, ...], sentences: bool) -> str | None:
     return tasks[0] if tasks else None if heads else "feature-extraction"
 
 
-def _front_matter(family: str, task: str | None, license_id: str | None, base_model: str | None) -> str:
+def _front_matter(tags: list[str], task: str | None, license_id: str | None, base_model: str | None) -> str:
     entries: dict[str, Any] = {
         "library_name": "clearhead",
-        "tags": ["clearhead", "transformers", "safetensors", family],
+        "tags": ["clearhead", *tags],
         "pipeline_tag": task,
         "license": license_id,
         "base_model": base_model,
@@ -95,9 +120,9 @@ def _labels(labels: tuple[str, ...] | None, most: int = 50) -> str:
     return f"Labels ({len(labels)}): {', '.join(_code(label) for label in labels[:most])}{more}"
 
 
-def _usage(name: str, architecture: str | None) -> str:
+def _usage(name: str, architecture: str | None, opened: tuple[str, str] = _LIBRARY) -> str:
     quoted = json.dumps(name)
-    lines = ["```python", "import clearhead", "", f"model = clearhead.load({quoted})", "```"]
+    lines = ["```python", opened[0], "", f"model = {opened[1]}.load({quoted})", "```"]
     if architecture is not None:
         lines += ["", "The same with transformers:", "", "```python"]
         lines += [f"from transformers import AutoTokenizer, {architecture}", ""]

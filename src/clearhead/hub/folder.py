@@ -17,8 +17,10 @@ from clearhead.hub.names.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.sentence import read_sentence_vector, write_sentence_vector
 from clearhead.hub.unfilled import unfilled
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
-from clearhead.models import EVERY
+from clearhead.hub.written import tokenizer_as_read
+from clearhead.models import EVERY, GENERATORS
 from clearhead.models.xlnet import GuessHead
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import MaskedLMHead, NextTokenHead, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
@@ -116,9 +118,16 @@ def write_folder(
         (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, stage / WEIGHTS, small=small)
         if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(stage)
+            _tokenizer_to_save(checkpoint.tokenizer, description.family, network).save(stage)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
+
+
+def _tokenizer_to_save(tokenizer: Tokenizer, family: str, network: Network) -> Tokenizer:
+    if family not in GENERATORS:
+        return tokenizer
+    sourced = isinstance(network.encoder, EncoderDecoder)
+    return tokenizer_as_read(tokenizer, network.encoder.config, sourced=sourced)
 
 
 def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:

@@ -27,6 +27,11 @@ class RecurrentModel:
     network: Any
     tokenizer: Tokenizer
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has learnt."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
     def save(self, folder: Path) -> None:
         """Write a folder; a failure on the way leaves the old one."""
         with staged(folder) as stage:

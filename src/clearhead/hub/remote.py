@@ -148,6 +148,8 @@ def _explained(name: str, refused: type[ClearheadError]) -> Iterator[None]:
 def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> ClearheadError:
     from huggingface_hub import constants, errors
 
+    # only what is fetched may have been meant as a folder
+    missing = f"there is no folder {name}, and {name}" if refused is NotFound else name
     cause = error
     if isinstance(error, errors.LocalEntryNotFoundError | RuntimeError) and isinstance(error.__cause__, Exception):
         cause = error.__cause__  # the first wraps every failed request, the second a failed upload
@@ -155,7 +157,7 @@ def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> C
         return NotFound(f"{name} is out of reach while HF_HUB_OFFLINE is set; unset it to go online")
     if isinstance(cause, errors.OfflineModeIsEnabled):
         return NotFound(
-            f"{name} is not in the cache and HF_HUB_OFFLINE is set; unset it to go online, or give a folder"
+            f"{missing} is not in the cache and HF_HUB_OFFLINE is set; unset it to go online, or give a folder"
         )
     if isinstance(cause, errors.HFValidationError):
         return refused(
@@ -171,14 +173,14 @@ def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> C
         if status == 401 and refused is not NotFound:
             return refused(f"{name} needs a valid token of yours; run: hf auth login, or pass token=")
         if isinstance(cause, errors.RepositoryNotFoundError) or status == 404:
-            return NotFound(f"{name} is not on the hub, or is private; check its spelling, or run: hf auth login")
+            return NotFound(f"{missing} is not on the hub, or is private; check its spelling, or run: hf auth login")
         if status in (401, 403):
             return refused(f"{name}: the hub denies access ({status}); use a token that has it: hf auth login")
         return NotFound(f"{name}: the hub answers with error {status}; try again later, or give a folder")
     if isinstance(cause, ValueError):
         return refused(f"{name} is not accepted ({_short(cause)}); correct that and try again")
     return NotFound(
-        f"{name} is out of reach at {constants.ENDPOINT} ({type(cause).__name__}: {_short(cause)}); "
+        f"{missing} is out of reach at {constants.ENDPOINT} ({type(cause).__name__}: {_short(cause)}); "
         "check the network, or give a folder"
     )
 

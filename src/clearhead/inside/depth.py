@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.inside.numbers import cosines, rounded
 from clearhead.inside.page import check_length, page
 from clearhead.inside.view import View
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
 from clearhead.nn.record import evaluating, hidden_states
@@ -48,6 +49,11 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
 
 def layer_states(model: Model, encodings: Sequence[Encoding]) -> list[Tensor]:
     """For each encoding the embeddings, then what each layer gave: (L + 1, T, D), float32 on the CPU."""
+    require(
+        not isinstance(model.encoder, EncoderDecoder),
+        "an encoder–decoder has two stacks of layers and makes no vectors of a text; see how it writes: look decoding",
+        WrongTask,
+    )
     batch = Batch.of([one.ids for one in encodings], [one.segments for one in encodings]).to(model.device)
     with torch.no_grad(), evaluating(model.encoder):
         states = torch.stack(hidden_states(model.encoder, batch.ids, batch.layout, batch.segments)).float().cpu()

@@ -10,7 +10,7 @@ from torch import Tensor
 from clearhead.errors import BadInput, require
 from clearhead.inside.numbers import rounded
 from clearhead.inside.page import check_length, page
-from clearhead.inside.trace import Traceable
+from clearhead.inside.trace import Traceable, encoded
 from clearhead.inside.view import View
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.record import evaluating
@@ -23,7 +23,7 @@ LIMIT = 512  # tokens; beyond them the page is a megabyte and more
 def summed_input(model: Traceable, text: str, pair: str | None = None, *, features: int = 64) -> View:
     """Show the pieces of a text and the sum that the first layer gets; of each vector the first `features`."""
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
-    encoding = model.tokenizer.encode(text, pair)
+    encoding = encoded(model, text, pair)
     check_length(len(encoding), min(LIMIT, model.encoder.max_length))
     vectors = embedding_parts(model.encoder.embeddings, encoding.ids, encoding.segments)
     texts = [text] if pair is None else [text, pair]

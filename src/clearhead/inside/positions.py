@@ -83,7 +83,8 @@ def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
         about = f"The table of this model: {vectors.shape[1]} features, of which the first {width} are shown."
         kind = "learned" if isinstance(inner.position, nn.Embedding) else "fixed"
         return _table(f"{kind}, of this model", about, vectors, width)
-    rotary = getattr(encoder.blocks[0].attention, "rotary", None)
+    blocks = getattr(encoder, "blocks", None)  # an encoder–decoder has other names for its own, and none is rotary
+    rotary = None if blocks is None else getattr(blocks[0].attention, "rotary", None)
     if rotary is None:
         raise WrongTask("this model has no vectors of positions to show; leave the model out")
     return _rotary("rotary, of this model", rotary, shown)

@@ -51,8 +51,14 @@ def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, tar
     """The answer that is to be explained."""
     if isinstance(model, Skilled):
         model, use = _with_skill(model, text, pair, use)
-    able = [name for head, name in _HEADS.items() if head in model.network.heads]
-    require(bool(able), "this model has no answer to explain: it cannot classify, answer or fill", WrongTask)
+    # networks from before the Transformer have no heads
+    able = [name for head, name in _HEADS.items() if head in getattr(model.network, "heads", ())]
+    require(
+        bool(able),
+        "this model has no answer to explain: it cannot classify, answer or fill; how one writes is shown by: "
+        "look decoding",
+        WrongTask,
+    )
     chosen = use or able[0]
     if chosen == "classify":
         return class_target(model, text, pair, target)

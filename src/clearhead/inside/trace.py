@@ -10,16 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.hub.written import tokenizer_as_read
 from clearhead.inside.heads import heads_page
 from clearhead.inside.layer import Layer, read_layers, watched
 from clearhead.inside.step import step_view
 from clearhead.inside.view import View
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import inner_of
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Encoder
 from clearhead.nn.record import evaluating, record
+from clearhead.nn.relative import RelativeBias
 from clearhead.nn.two_stream import RelativeAttention
-from clearhead.text import Tokenizer
+from clearhead.text import Encoding, Tokenizer
 
 
 class Traceable(Protocol):
@@ -110,11 +113,21 @@ class Trace:
 
 
 def trace(model: Traceable, text: str, pair: str | None = None) -> Trace:
-    """Run the model once over a text, or a pair of texts, and keep every number on the way."""
-    encoding = model.tokenizer.encode(text, pair)
+    """Run the model once over a text, or a pair of texts, and keep every number on the way.
+
+    Of an encoder–decoder, the encoder's side: the text is its source.
+    """
+    encoding = encoded(model, text, pair)
     second = encoding.parts[1].start if pair is not None else len(encoding.ids)
     sides = [int(position >= second) for position in range(len(encoding.ids))]
     return trace_ids(model.encoder, encoding.ids, encoding.segments, encoding.tokens, sides)
+
+
+def encoded(model: Traceable, text: str, pair: str | None = None) -> Encoding:
+    """Cut a text as the model reads it: a source is read without the tokens that a tokenizer puts before texts."""
+    if not isinstance(model.encoder, EncoderDecoder):
+        return model.tokenizer.encode(text, pair)
+    return tokenizer_as_read(model.tokenizer, model.encoder.config, sourced=True).encode(text, pair)
 
 
 def trace_ids(
@@ -138,21 +151,29 @@ def trace_ids(
         BadInput,
     )
     network = cast(nn.Module, encoder)  # every encoder is one
-    biased = any(isinstance(part, RelativeAttention) for part in network.modules())
+    sourced = isinstance(encoder, EncoderDecoder)
+    biased = any(isinstance(part, RelativeAttention | RelativeBias) for part in network.modules())
     require(
-        not biased, "xlnet adds distances to its scores, which a trace does not show yet; choose another", WrongTask
+        not biased,
+        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
+        + (", or see how it writes: look decoding" if sourced else ""),
+        WrongTask,
     )
     device = next(network.parameters()).device
     layout = Packed.of([len(row)], device)
+    blocks = cast(nn.ModuleList, network.get_submodule("encoder_blocks" if sourced else "blocks"))
     # the packed layout is the fast path: the trace shows the numbers that really are used
-    with torch.no_grad(), evaluating(network), record(encoder.embeddings, *watched(encoder.blocks)) as calls:
-        output = encoder(row.to(device), layout, None if segments is None else kinds.to(device))
+    with torch.no_grad(), evaluating(network), record(encoder.embeddings, *watched(blocks)) as calls:
+        if isinstance(encoder, EncoderDecoder):
+            output = encoder.encode(row.to(device), layout).hidden
+        else:
+            output = encoder(row.to(device), layout, None if segments is None else kinds.to(device))
     return Trace(
         ids=row.tolist(),
         tokens=names,
         segments=kinds.tolist(),
         sides=belongs,
         embeddings=calls[0].output.float().cpu(),
-        layers=read_layers(encoder.blocks, calls[1:]),
+        layers=read_layers(blocks, calls[1:]),
         output=output.float().cpu(),
     )

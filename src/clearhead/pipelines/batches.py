@@ -30,9 +30,10 @@ def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-def chunks_of_text(items: Iterable[Item]) -> Iterator[list[Item]]:
+def chunks_of_text(items: Iterable[Item], characters: int | None = None) -> Iterator[list[Item]]:
     """Cut a stream of texts, or of what holds texts, into lists that fit the memory however long the texts are."""
-    return chunks(map(plain, items), _CHUNK_CHARACTERS, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+    most = _CHUNK_CHARACTERS if characters is None else characters
+    return chunks(map(plain, items), most, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
 
 
 def plain(item: Any) -> Any:

@@ -1,8 +1,9 @@
 """The uses that need no head: a text becomes vectors, and vectors are compared, searched and grouped."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from clearhead.errors import BadInput, require
 from clearhead.hub.folder import Checkpoint
 from clearhead.nn.heads import Pooling, SentenceVector
 from clearhead.pipelines.cluster import Cluster, cluster
@@ -11,8 +12,8 @@ from clearhead.pipelines.embed import Vectors, embed
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.inputs import as_given, listed
 from clearhead.pipelines.layers import Combine, last_layers
+from clearhead.pipelines.manner import How
 from clearhead.pipelines.precision import Precision, Ranges, quantise
-from clearhead.pipelines.retell import retell
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.passages import Document
 from clearhead.pipelines.senses import Senses, senses
@@ -131,15 +132,25 @@ class ByVectors(Writes):
         self,
         texts: str | Iterable[str],
         *,
-        sentences: int = 3,
+        sentences: int | None = None,
         abstractive: bool = False,
+        longest: int | None = None,
         progress: Progress | None = None,
+        **how: Unpack[How],
     ) -> Any:
-        """The sentences that say most of a text, in its order; or `abstractive`, in an encoder–decoder's own words."""
-        given = listed(texts)
+        """The sentences that say most of a text, in its order, three unless `sentences` says how many.
+
+        Or `abstractive`, in an encoder–decoder's own words, of `longest` tokens at most; for `how` see
+        `pipelines.manner`.
+        """
         if abstractive:
-            return as_given(texts, retell(self.writer, given, progress=progress))
-        found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=sentences)
+            return super().summarise(
+                texts, sentences=sentences, abstractive=True, longest=longest, progress=progress, **how
+            )
+        written = [*(["longest"] if longest is not None else []), *how]
+        require(not written, f"{', '.join(written)}: only abstractive summaries are written", BadInput)
+        given, count = listed(texts), 3 if sentences is None else sentences
+        found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=count)
         return as_given(texts, found)
 
     def senses(

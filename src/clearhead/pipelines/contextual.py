@@ -33,9 +33,14 @@ class ContextualWords:
             raise WrongTask(f"{folder} is {model.kind}, not elmo; train one with clearhead.training.recipes.elmo")
         return cls(model.network, model.tokenizer)
 
+    @property
+    def held(self) -> RecurrentModel:
+        """The same as a model that can be saved."""
+        return RecurrentModel("elmo", self.network, self.tokenizer)
+
     def save(self, folder: str | Path) -> None:
         """Write config.json, tokenizer.json and model.safetensors."""
-        RecurrentModel("elmo", self.network, self.tokenizer).save(Path(folder))
+        self.held.save(Path(folder))
 
     @torch.inference_mode()
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 from clearhead.decoding.results import Output
 from clearhead.pipelines.batches import chunks_of_text
 from clearhead.pipelines.engine import Progress
-from clearhead.pipelines.manner import Manner
+from clearhead.pipelines.manner import Manner, check_length
 from clearhead.pipelines.write import Writer
 from clearhead.text import Tokenizer
 
@@ -44,18 +44,21 @@ def generate(
 
     Of an encoder–decoder the prompt is the source, and what is written stands alone.
     """
+    check_length(longest, manner.least)
+    chances = manner.chances()
 
     def results(chunk: list[str]) -> Iterator[Any]:
         ids = writer.ids(chunk)
-        for outputs in writer.write(ids, [longest] * len(ids), manner, progress=progress):
+        for outputs in writer.write(ids, [longest] * len(ids), manner, chances=chances, progress=progress):
             ways = [Written.of(output, writer.tokenizer) for output in outputs]
             yield ways if manner.best > 1 else ways[0]
 
-    return chain.from_iterable(map(results, chunks_of_text(prompts)))
+    return chain.from_iterable(map(results, chunks_of_text(prompts, writer.ahead)))
 
 
 def stream_text(writer: Writer, prompt: str, longest: int, manner: Manner) -> Iterator[str]:
     """Give the text as it is written; put together, the pieces are what `generate` gives."""
+    check_length(longest, manner.least)
     (ids,) = writer.ids([prompt])
     tokens: list[int] = []
     shown = ""

@@ -1,12 +1,19 @@
 """How a text is written: by beams, by chance, or the likeliest token each time, and the rules for all."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from itertools import count
+from random import Random
+from typing import TypedDict, Unpack
 
 import torch
 
+from clearhead.decoding.checks import check_number, check_whole
 from clearhead.decoding.sampling import Sampling
 from clearhead.errors import BadInput, require
+
+BEAMS = 4  # where a text is written anew and nobody says how many
+MOST = 256  # beams or ways of one text: each takes the memory of a text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,16 +32,27 @@ class Manner:
 
     def __post_init__(self) -> None:
         for name in ("beams", "best"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}", BadInput)
+            check_whole(name, getattr(self, name), least=1, most=MOST)
+        for name in ("least", "no_repeat"):
+            check_whole(name, getattr(self, name))
+        for name in ("length_penalty", "repetition_penalty"):
+            check_number(name, getattr(self, name))
+        seeded = self.seed is None or isinstance(self.seed, int)
+        require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
         mixed = self.sampling is not None and self.beams > 1
         require(not mixed, f"{self.beams} beams and chance do not go together; choose one of the two", BadInput)
         several = self.sampling is not None or self.best <= self.beams
-        require(several, f"{self.beams} beams end {self.beams} ways, not {self.best}; ask for more beams", BadInput)
+        require(
+            several,
+            f"best={self.best} ways need as many beams, got {self.beams}, or chance, such as a temperature",
+            BadInput,
+        )
 
-    def generator(self, device: torch.device) -> torch.Generator:
-        """Make what chance is drawn with."""
+    def chances(self) -> Iterator[list[Random]]:
+        """What the ways of each text in turn are drawn with; it follows from the seed and the text's place alone."""
         seed = int(torch.randint(2**62, (1,))) if self.seed is None else self.seed
-        return torch.Generator(device).manual_seed(seed)
+        for place in count():
+            yield [Random(f"{seed} {place} {way}") for way in range(self.best)]  # noqa: S311
 
 
 class How(TypedDict, total=False):
@@ -53,39 +71,58 @@ class How(TypedDict, total=False):
     stop: str | tuple[str, ...] | list[str]
 
 
-def manner(
-    *,
-    beams: int = 1,
-    best: int = 1,
-    length_penalty: float = 1.0,
-    temperature: float | None = None,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int | None = None,
-    least: int = 0,
-    repetition_penalty: float = 1.0,
-    no_repeat: int = 0,
-    stop: str | tuple[str, ...] | list[str] = (),
-) -> Manner:
-    """Choose greedily; by chance if there is a `temperature`, `top_k` or `top_p`; by beams if there are several."""
-    chance = temperature is not None or top_k != 0 or top_p != 1.0
-    heat = 1.0 if temperature is None else temperature
-    return Manner(
-        beams=beams,
-        best=best,
-        length_penalty=length_penalty,
-        sampling=Sampling(temperature=heat, top_k=top_k, top_p=top_p) if chance else None,
-        seed=seed,
-        least=least,
-        repetition_penalty=repetition_penalty,
-        no_repeat=no_repeat,
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+def manner(**how: Unpack[How]) -> Manner:
+    """Choose greedily; by chance if there is a `temperature`, `top_k` or `top_p`; by beams if there are several.
+
+    What would change nothing is refused: a seed without chance, a length penalty without beams.
+    """
+    known = list(How.__annotations__)
+    for name in how:
+        require(name in known, f"{name} is no option of writing; there are {', '.join(known)}", BadInput)
+    sampling = None
+    if how.get("temperature") is not None or how.get("top_k", 0) != 0 or how.get("top_p", 1.0) != 1.0:
+        heat = how.get("temperature")
+        heat = 1.0 if heat is None else heat
+        sampling = Sampling(temperature=heat, top_k=how.get("top_k", 0), top_p=how.get("top_p", 1.0))
+    chosen = Manner(
+        beams=how.get("beams", 1),
+        best=how.get("best", 1),
+        length_penalty=how.get("length_penalty", 1.0),
+        sampling=sampling,
+        seed=how.get("seed"),
+        least=how.get("least", 0),
+        repetition_penalty=how.get("repetition_penalty", 1.0),
+        no_repeat=how.get("no_repeat", 0),
+        stop=_strings(how.get("stop", ())),
     )
+    idle = chosen.seed is not None and sampling is None
+    require(not idle, f"seed {chosen.seed} has nothing to draw; add a temperature, top_k or top_p", BadInput)
+    idle = chosen.length_penalty != 1.0 and chosen.beams == 1
+    require(not idle, f"length_penalty {chosen.length_penalty} has no beams to weigh; ask for several", BadInput)
+    return chosen
 
 
-def with_beams(how: How) -> Manner:
-    """Choose by four beams unless beams or chance are named: what is written anew is better for it."""
-    chosen = how.copy()
-    if not {"beams", "temperature", "top_k", "top_p"} & set(how):
-        chosen["beams"] = 4
+def with_beams(how: How, usual: How | None = None) -> Manner:
+    """Choose by four beams and as is `usual`, unless told otherwise: what is written anew is better for it.
+
+    Who asks for chance gets no beams, and where there are none, no length penalty is usual.
+    """
+    chosen: How = {**(usual or {}), **how}
+    if not {"temperature", "top_k", "top_p"} & set(how):
+        chosen.setdefault("beams", BEAMS)
+    if chosen.get("beams", 1) == 1 and "length_penalty" not in how:
+        chosen.pop("length_penalty", None)
     return manner(**chosen)
+
+
+def check_length(longest: object, least: int = 0) -> None:
+    """Refuse a limit that is none, or that is below what a text must have."""
+    check_whole("longest", longest, least=1)
+    require(least <= int(longest), f"least={least} tokens are more than longest={longest}", BadInput)  # type: ignore[call-overload]
+
+
+def _strings(stop: object) -> tuple[str, ...]:
+    given = [stop] if isinstance(stop, str) else stop
+    several = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+    require(several, f"stop must be a text or a list of texts, got {stop!r}", BadInput)
+    return tuple(given)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Recurrent(Writes):
     @property
     def parameters(self) -> int:
         """How many numbers the model has learnt."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
+        return self.held.parameters
 
     def to(self, device: str | torch.device) -> "Recurrent":
         """Move the model to a device."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from clearhead.errors import WrongTask
+from clearhead.decoding.results import Output
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.pipelines.batches import chunks_of_text
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.manner import Manner
@@ -55,38 +56,52 @@ def rewrite(
     whole: bool = False,
     longest: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[Rewritten]:
+) -> Iterator[Any]:
     """Write each text anew, in portions of at most `limit` tokens that follow `prefix`; see `portions`.
 
-    A portion may become twice as long as the next power of two, or have `longest` tokens.
+    A portion may become twice as long as the next power of two, or have `longest` tokens. Where several ways are
+    asked for, each text gets a list: of several portions, the second ways make the second text.
     """
     check_reads(writer)
     room = room_for(writer, prefix, limit)
+    chances = manner.chances()
 
-    def results(chunk: list[str]) -> Iterator[Rewritten]:
+    def results(chunk: list[str]) -> Iterator[Any]:
         cut = [portions(writer.tokenizer, text, room, whole=whole) for text in chunk]
         read = writer.ids([prefix + portion for one in cut for portion in one.texts])
         limits = [longest or _enough_for(len(ids)) for ids in read]
-        written = iter(writer.write(read, limits, manner, progress=progress))
+        written = iter(writer.write(read, limits, manner, chances=chances, progress=progress))
         for one in cut:
-            found = [next(written)[0] for _ in one.spans]
-            new = [writer.tokenizer.decode(output.tokens) for output in found]
-            yield Rewritten(one.join(new), _parts(one, new, [output.score for output in found]))
+            found = [next(written) for _ in one.spans]
+            ways = [joined(one, [outputs[:way][-1] for outputs in found]) for way in range(1, manner.best + 1)]
+            yield ways if manner.best > 1 else ways[0]
 
-    return chain.from_iterable(map(results, chunks_of_text(texts)))
+    def joined(cut: Portions, outputs: Sequence[Output]) -> Rewritten:
+        new = [writer.tokenizer.decode(output.tokens) for output in outputs]
+        return Rewritten(cut.join(new), _parts(cut, new, [output.score for output in outputs]))
+
+    return chain.from_iterable(map(results, chunks_of_text(texts, writer.ahead)))
 
 
 def room_for(writer: Writer, prefix: str, limit: int) -> int:
     """How many tokens a portion may have, of `limit` at most, beside a prefix and the end token."""
     # a word that comes to stand at the beginning may be spelt with more pieces than before
     most = limit if writer.positions is None else min(limit, writer.positions - _SLACK)
-    return most - len(writer.ids([prefix])[0])
+    taken = len(writer.ids([prefix])[0])
+    require(
+        not prefix or taken < most,
+        f"the prefix and the end have {taken} tokens, of {most} that are read at once; give a shorter prefix",
+        BadInput,
+    )
+    return most - taken
 
 
 def check_reads(writer: Writer) -> None:
     """Refuse a model that knows no source."""
     if not writer.sourced:
-        raise WrongTask("this model goes on from a prompt and reads no source; it can generate, not translate")
+        raise WrongTask(
+            "this model goes on from a prompt and reads no source; it can generate, but not translate or summarise"
+        )
 
 
 def translate_texts(

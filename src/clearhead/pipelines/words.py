@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.models.word2vec import Word2Vec
 from clearhead.text import Tokenizer
 
@@ -28,14 +28,21 @@ class WordVectors:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a folder that `save` wrote."""
-        model = RecurrentModel.load(Path(folder))
-        if not isinstance(model.network, Word2Vec):
+        path = Path(folder)
+        # what lies in the folder of another model is not read
+        model = RecurrentModel.load(path) if is_recurrent(path) or not (path / "config.json").is_file() else None
+        if model is None or not isinstance(model.network, Word2Vec):
             raise WrongTask(f"{folder} holds no word vectors; train some with: clearhead vectors train")
         return cls(model.network, model.tokenizer)
 
+    @property
+    def held(self) -> RecurrentModel:
+        """The same as a model that can be saved."""
+        return RecurrentModel("word2vec", self.network, self.tokenizer)
+
     def save(self, folder: str | Path) -> None:
         """Write config.json, tokenizer.json and model.safetensors."""
-        RecurrentModel("word2vec", self.network, self.tokenizer).save(Path(folder))
+        self.held.save(Path(folder))
 
     def __len__(self) -> int:
         return self.tokenizer.vocabulary
@@ -45,8 +52,12 @@ class WordVectors:
         return self.network.read.weight.detach()[self._id(word)]
 
     @torch.inference_mode()
-    def near(self, word: str, *, top: int = 10) -> list[Neighbour]:
-        """Find the words with the most similar vectors, the nearest first; the word itself is left out."""
+    def near(self, word: str, *, top: int | None = None) -> list[Neighbour]:
+        """Find the words with the most similar vectors, the nearest first; the word itself is left out.
+
+        Without `top` ten, or as many as there are.
+        """
+        top = min(10, len(self) - 1) if top is None else top
         require(1 <= top < len(self), f"top must be from 1 to {len(self) - 1}, got {top}", BadInput)
         own = self._id(word)
         special = set(self.tokenizer.special.values())

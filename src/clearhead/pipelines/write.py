@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Self
 
 import torch
@@ -25,6 +26,9 @@ from clearhead.text.template import Slot
 # texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
 _TOGETHER = 64
 _TOGETHER_GPU = 512
+_WAYS = 8  # of a text; with more of them, fewer texts are written at a time
+# characters to read for each of those texts: neighbours in length are many, and the first results come soon
+_AHEAD = 3000
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,16 @@ class Writer:
         """Where it computes."""
         return next(self.module.parameters()).device
 
+    @property
+    def together(self) -> int:
+        """How many texts are written at a time."""
+        return _TOGETHER if self.device.type == "cpu" else _TOGETHER_GPU
+
+    @property
+    def ahead(self) -> int:
+        """How many characters of a stream are read before the first of it is written."""
+        return _AHEAD * self.together
+
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Texts to what is read: a source ends with the end token; a prompt begins as the tokenizer begins a text."""
         given = self.tokenizer.ids_batch(list(texts))
@@ -99,7 +113,6 @@ class Writer:
 
     def limit(self, length: int, longest: int) -> int:
         """How many new tokens there is room for after a prompt, or beside a source, of this length."""
-        require(longest > 0, f"longest={longest} new tokens cannot be written; choose 1 or more", BadInput)
         if self.positions is None:
             return longest
         free = self.positions if self.sourced else self.positions - length
@@ -115,22 +128,27 @@ class Writer:
         longest: Sequence[int],
         manner: Manner,
         *,
+        chances: Iterator[list[Random]] | None = None,
         recorder: Recorder | None = None,
         progress: Progress | None = None,
     ) -> list[list[Output]]:
         """Write at most `longest` tokens for each: the best ways of each text, in the order asked.
 
-        Texts with like limits run together; what one gets does not depend on the others, but for chance.
+        Texts with like limits run together; what one gets does not depend on the others. Chance is the manner's own,
+        unless `chances` go on from earlier texts.
         """
         limits = [self.limit(len(one), most) for one, most in zip(given, longest, strict=True)]
         order = sorted(range(len(given)), key=lambda i: (limits[i], len(given[i])))
         found: dict[int, list[Output]] = {}
         with evaluating(self.module):
-            generator = manner.generator(self.device) if manner.sampling is not None else None
-            for group in _alike(order, limits, _TOGETHER if self.device.type == "cpu" else _TOGETHER_GPU):
+            draws = chances or manner.chances()
+            chance = [next(draws) for _ in given] if manner.sampling is not None else []
+            most = max(1, self.together * _WAYS // max(_WAYS, manner.beams, manner.best))
+            for group in _alike(order, limits, most):
                 some = [list(given[i]) for i in group]
                 controls = self.controls(manner, limits[group[0]])
-                outputs = self._choose(some, controls, manner, generator, recorder)
+                own = [one for i in group for one in chance[i]] if chance else []
+                outputs = self._choose(some, controls, manner, own, recorder)
                 found |= dict(zip(group, outputs, strict=True))
                 if progress is not None:
                     progress(len(group))
@@ -140,14 +158,14 @@ class Writer:
         """Give the tokens of one text as they are written; beams only know the best text at its end."""
         require(manner.beams == 1, f"{manner.beams} beams cannot be streamed; choose one, or do not stream", BadInput)
         controls = self.controls(manner, self.limit(len(given), longest))
-        generator = manner.generator(self.device) if manner.sampling is not None else None
+        chance = next(manner.chances())[0] if manner.sampling is not None else None
         with evaluating(self.module):
             yield from stream(
                 self.model,
                 given,
                 controls,
                 manner.sampling,
-                generator=generator,
+                chance=chance,
                 history=None if self.sourced else given,
             )
 
@@ -156,15 +174,15 @@ class Writer:
         given: list[list[int]],
         controls: Controls,
         manner: Manner,
-        generator: torch.Generator | None,
+        chance: Sequence[Random],
         recorder: Recorder | None,
     ) -> list[list[Output]]:
         history = None if self.sourced else given
-        if manner.sampling is not None and generator is not None:
+        if manner.sampling is not None:
             repeated = [one for one in given for _ in range(manner.best)]
             before = None if self.sourced else repeated
             drawn = sample(
-                self.model, repeated, controls, manner.sampling, generator=generator, history=before, recorder=recorder
+                self.model, repeated, controls, manner.sampling, chance=chance, history=before, recorder=recorder
             )
             return [drawn[i : i + manner.best] for i in range(0, len(drawn), manner.best)]
         if manner.beams == 1:

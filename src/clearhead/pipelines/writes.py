@@ -1,13 +1,15 @@
-"""The uses that every model which writes has: go on from a prompt, piece by piece too, and translate."""
+"""The uses that every model which writes has: go on from a prompt, piece by piece too, translate and retell."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.pipelines.engine import Progress
 from clearhead.pipelines.generate import generate, stream_text
 from clearhead.pipelines.inputs import as_given, listed
 from clearhead.pipelines.manner import How, manner, with_beams
-from clearhead.pipelines.translate import rewrite
+from clearhead.pipelines.retell import LONGEST, retell
+from clearhead.pipelines.translate import check_reads, rewrite
 from clearhead.pipelines.write import Writer
 
 
@@ -44,3 +46,21 @@ class Writes:
         """
         given = listed(texts)
         return as_given(texts, rewrite(self.writer, given, with_beams(how), prefix=prefix, progress=progress))
+
+    def summarise(
+        self,
+        texts: str | Iterable[str],
+        *,
+        sentences: int | None = None,
+        abstractive: bool = False,
+        longest: int | None = None,
+        progress: Progress | None = None,
+        **how: Unpack[How],
+    ) -> Any:
+        """A text in the model's own words, `longest` tokens at most; it picks no sentences, and must be told so."""
+        check_reads(self.writer)
+        if not abstractive:
+            raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
+        require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
+        most = LONGEST if longest is None else longest
+        return as_given(texts, retell(self.writer, listed(texts), how, longest=most, progress=progress))

@@ -102,6 +102,16 @@ def xlnet(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalize
     return _unigrams(pieces, normalizer, processor, XLNET_SPECIALS)
 
 
+def between(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> processors.PostProcessor:
+    """Put these tokens, given with their ids, before a text and after it, and after the second of a pair."""
+    opening, ending = ([f"{token}:0" for token, _ in tokens] for tokens in (before, after))
+    return processors.TemplateProcessing(
+        single=[*opening, "$A:0", *ending],
+        pair=[*opening, "$A:0", *ending, "$B:0", *ending],
+        special_tokens=[*dict.fromkeys((*before, *after))],
+    )
+
+
 def _unigrams(
     pieces: Sequence[tuple[str, float]],
     normalizer: normalizers.Normalizer,

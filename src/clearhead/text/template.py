@@ -45,7 +45,18 @@ class Template:
     @property
     def segments(self) -> bool:
         """Whether the two texts of a pair are in different segments."""
-        return len({item.segment for item in self.pair}) > 1
+        # without a post-processor the library numbers them too, as no model does that joins texts without a token
+        told_apart = any(isinstance(item, Special) for item in self.pair)
+        return told_apart and len({item.segment for item in self.pair}) > 1
+
+    @property
+    def round_one(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids before one text and after it."""
+        place = next(i for i, item in enumerate(self.single) if isinstance(item, Slot))
+        before, after = self.single[:place], self.single[place:]
+        return tuple(i.id for i in before if isinstance(i, Special)), tuple(
+            i.id for i in after if isinstance(i, Special)
+        )
 
     def specials(self, *, pair: bool) -> int:
         """How many special tokens an input has."""

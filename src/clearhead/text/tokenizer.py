@@ -29,6 +29,7 @@ _SPECIAL_NAMES = {
     "mask": ("[MASK]", "<mask>"),
 }
 _CAPITALS = "tells_capitals"  # in tokenizer_config.json; other libraries do not know it
+_ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
 
 
 class Tokenizer:
@@ -98,6 +99,15 @@ class Tokenizer:
         """The same tokenizer, which tells beside the ids what their small letters lose."""
         require(self.lowercase, "This tokenizer knows capitals by its vocabulary; leave capitals out.", BadConfig)
         return type(self)(self._library, {**self.settings, _CAPITALS: True})
+
+    def between(self, before: Sequence[int], after: Sequence[int], settings: Mapping[str, Any]) -> Self:
+        """The same tokenizer, which puts these ids round a text and no others, with more settings."""
+        if self.template.round_one == (tuple(before), tuple(after)):
+            return type(self)(self._library, {**self.settings, **settings})
+        library = tokenizers.Tokenizer.from_str(self._library.to_str())
+        library.post_processor = families.between(*([(self._names[i], i) for i in ids] for ids in (before, after)))
+        # the classes of the families know no template but their own
+        return type(self)(library, {**self.settings, "tokenizer_class": _ANY_CLASS, **settings})
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text, or two, with special tokens round them."""
@@ -263,7 +273,7 @@ class Tokenizer:
         if not (wordpiece and isinstance(normalizer, normalizers.BertNormalizer)):
             # without this list, transformers leaves the segments of a pair out
             read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
-            return {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": read, **tokens, **self.settings}
+            return {"tokenizer_class": _ANY_CLASS, "model_input_names": read, **tokens, **self.settings}
         bert = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": normalizer.lowercase,

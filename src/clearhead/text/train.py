@@ -69,10 +69,13 @@ def _train_wordpiece(
 def _train_words(
     texts: Iterator[str], vocabulary: int, min_frequency: int, limit_alphabet: int, lowercase: bool
 ) -> Tokenizer:
+    least = len(families.BERT_SPECIALS) + 1
+    require(vocabulary >= least, f"A word vocabulary of {vocabulary} is too small: {least} is the least.", BadInput)
     normalizer = families.bert_normalizer(lowercase=lowercase)
     words = with_common_characters(count_words(texts, _splits(normalizer)), limit_alphabet)
     frequent = sorted((word for word in words if words[word] >= min_frequency), key=lambda word: (-words[word], word))
-    require(bool(frequent), f"No word of the corpus occurs {min_frequency} times; lower min_frequency.", BadInput)
+    rare = f"No word of the corpus occurs {min_frequency} times; give more text, or lower min_frequency."
+    require(bool(frequent), rare, BadInput)
     tokens = list(dict.fromkeys((*families.BERT_SPECIALS, *frequent)))[:vocabulary]
     return Tokenizer(families.words({token: i for i, token in enumerate(tokens)}, normalizer))
 
@@ -110,7 +113,12 @@ def _train_unigram(
     words = {
         word: count for word, count in with_common_characters(counts, limit_alphabet).items() if count >= min_frequency
     }
-    require(bool(words), f"No word of the corpus occurs {min_frequency} times; lower min_frequency.", BadInput)
+    rare = f"No word of the corpus occurs {min_frequency} times; give more text"
+    require(bool(words), f"{rare}, or train a tokenizer with a lower min_frequency.", BadInput)
+    # each character is a piece, and so is what stands before a word; with less than one more the trainer may never end
+    least = len(special) + len({"▁"}.union(*words)) + 1
+    enough = f"{least} is the least for this corpus"
+    require(vocabulary >= least, f"A vocabulary of {vocabulary} for {kind} is too small: {enough}.", BadInput)
     pieces = learn_unigrams(words, size=vocabulary - len(special))
     specials = [(token, 0.0) for token in special]
     return Tokenizer(family(specials + [item for item in pieces if item not in specials], normalizer))

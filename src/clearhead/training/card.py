@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.corpus import Corpus
-from clearhead.hub.card import model_card, write_card
+from clearhead.hub.card import model_card, recurrent_card, write_card
 from clearhead.hub.config import read_config
+from clearhead.hub.recurrent import RecurrentModel
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import Result
 from clearhead.training.overrides import as_toml
@@ -28,19 +29,23 @@ class Training:
     command: str | None = None
 
 
-def save_with_card(model: Model, folder: Path, training: Training, *, base_model: str | None = None) -> None:
+def save_with_card(
+    model: Model | RecurrentModel, folder: Path, training: Training, *, base_model: str | None = None
+) -> None:
     """Save the model and, where there is none yet, a README.md that says what it is and how it was trained.
 
     `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
     """
     model.save(folder)
-    card = model_card(
-        read_config(folder),
-        name=folder.resolve().name,
-        parameters=model.parameters,
-        sentences=model.checkpoint.sentence is not None,
-        base_model=None if base_model is None or Path(base_model).exists() else base_model,
-    )
+    name = folder.resolve().name
+    base_model = None if base_model is None or Path(base_model).exists() else base_model
+    if isinstance(model, RecurrentModel):
+        card = recurrent_card(model, name=name, base_model=base_model)
+    else:
+        sentences = model.checkpoint.sentence is not None
+        card = model_card(
+            read_config(folder), name=name, parameters=model.parameters, sentences=sentences, base_model=base_model
+        )
     write_card(f"{card}\n{section(training)}", folder)
 
 

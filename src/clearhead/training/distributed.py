@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from clearhead.errors import BadInput
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -82,7 +84,12 @@ def apart(module: nn.Module, *, last: bool) -> AbstractContextManager[object]:
 
 def local_device(device: str) -> torch.device:
     """Give each process on a machine its own GPU."""
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if device == "cuda" else torch.device(device)
+    if device == "cuda":
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise BadInput(f"there is no device {device!r}; choose cpu or cuda") from None
 
 
 def first_process() -> bool:

@@ -10,9 +10,14 @@ from types import FrameType
 
 @dataclass
 class Wish:
-    """Whether somebody asked the run to stop."""
+    """Whether somebody asked the run to stop, and by which signal."""
 
-    stop: bool = False
+    signal: int | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal is not None
 
 
 @contextmanager
@@ -26,7 +31,7 @@ def interruptible() -> Iterator[Wish]:
     def note(number: int, _frame: FrameType | None) -> None:
         if wish.stop and number == signal.SIGINT:
             raise KeyboardInterrupt
-        wish.stop = True
+        wish.signal = number
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -15,6 +15,7 @@ from clearhead.training.checkpoint import (
     load_mean,
     load_weights,
     name_of,
+    network_tensors,
     remove,
     save,
     step_of,
@@ -142,8 +143,19 @@ class Keeper:
         ]
         return planned[-self._settings.every.average :]
 
+    def _check_finite(self, state: State) -> None:
+        """Refuse weights that no use and no further step could mend; what was saved before stays."""
+        tensors = network_tensors(self._network).items()
+        broken = [name for name, tensor in tensors if tensor.is_floating_point() and not tensor.isfinite().all()]
+        if broken:
+            raise ClearheadError(
+                f"training diverged at step {state.step}: {broken[0]} holds numbers that are not finite, so that "
+                f"nothing was saved of this step; lower learning_rate (it is {self._settings.learning_rate})"
+            )
+
     def _write(self, name: str, state: State, memories: dict[str, Tensor]) -> None:
         with self._sharding.whole():
+            self._check_finite(state)
             if self._ranks.first:
                 save(self._folder, name, state, self._settings, self._made_of, self._network, memories, self._on_save)
 

@@ -37,7 +37,10 @@ Evaluate = Callable[[], Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How a run ended. A run that is over leaves its last weights in the network, with a metric its best ones."""
+    """How a run ended. A run that is over leaves its last weights in the network, with a metric its best ones.
+
+    `signal` is what interrupted it, where this process is the one that was told to stop.
+    """
 
     exit: Literal["finished", "stopped early", "interrupted"]
     step: int
@@ -45,6 +48,7 @@ class Result:
     elapsed: float
     best: float | None
     best_step: int | None
+    signal: int | None = None
 
 
 def train(
@@ -163,6 +167,7 @@ def train(
             elapsed=state.elapsed,
             best=state.best,
             best_step=state.best_step,
+            signal=wish.signal,
         )
 
 

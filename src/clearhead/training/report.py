@@ -1,9 +1,10 @@
-"""What a run tells: metrics.jsonl and pictures in its folder, progress on a terminal, TensorBoard if asked."""
+"""What a run tells: metrics.jsonl and pictures in its folder, progress on stderr, TensorBoard if asked."""
 
 import json
 import math
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,11 @@ from clearhead.training.page import curve, page
 from clearhead.training.settings import Settings
 
 METRICS, BOARD = "metrics.jsonl", "tensorboard"
+_A_LINE = 60.0  # seconds from one to the next where no terminal is
 
 
 class Report:
-    """Writes into the run's folder; on a terminal it also shows progress, on stderr."""
+    """Writes into the run's folder; on stderr it shows progress: a bar on a terminal, else a line a minute."""
 
     def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
         self._folder = folder
@@ -30,10 +32,11 @@ class Report:
         self._bar: Progress | None = None
         self._line = TaskID(0)
         self._quiet = False
+        self._said = 0.0  # when the last line was written
 
     def begin(self, settings: Settings, step: int, *, quiet: bool) -> None:
         """Start or resume at a step; `quiet` (all ranks but the first) writes and shows nothing."""
-        self._quiet = quiet
+        self._quiet, self._said = quiet, time.monotonic()
         if quiet:
             return
         self._settings = settings.to_json()
@@ -58,11 +61,18 @@ class Report:
                 self._board = self._boards(str(self._folder / BOARD), purge_step=step + 1)
 
     def tick(self, step: int, loss: float, rate: float, progress: float, elapsed: float) -> None:
-        """Show one step on the terminal."""
+        """Show one step."""
+        now = time.monotonic()
+        if self._quiet or (self._bar is None and now - self._said < _A_LINE):
+            return
+        left = elapsed * (1 - progress) / progress if progress else math.nan
+        text = f"step {step}  loss {loss:.4f}  {rate:,.0f} tokens/s  {progress:.0%}  {_clock(left)} left"
         if self._bar is not None:
-            left = elapsed * (1 - progress) / progress if progress else math.nan
-            text = f"step {step}  loss {loss:.4f}  {rate:,.0f} tokens/s  {progress:.0%}  {_clock(left)} left"
             self._bar.update(self._line, completed=progress, description=text)
+        else:
+            self._said = now
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
     def log(self, row: dict[str, float]) -> None:
         """Append a row of numbers."""

@@ -1,6 +1,7 @@
 """How a run trains. A recipe makes one `Settings`; the command line changes fields of it by name."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -59,10 +60,11 @@ class Settings:
         given = {name: value for name, value in lengths.items() if value is not None}
         require(len(given) == 1, f"give exactly one of steps, epochs and minutes, got {given or 'none'}")
         for name, value in given.items():
-            require(value > 0, f"{name} must be positive, got {value}")
+            require(0 < value < math.inf, f"{name} must be positive and finite, got {value}")
         require(self.accumulate >= 1, f"accumulate must be at least 1, got {self.accumulate}")
-        require(self.learning_rate > 0, f"learning_rate must be positive, got {self.learning_rate}")
-        require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
+        rate, decay = self.learning_rate, self.weight_decay
+        require(0 < rate < math.inf, f"learning_rate must be positive and finite, got {rate}")
+        require(0 <= decay < math.inf, f"weight_decay must be finite and not negative, got {decay}")
         require(self.clip > 0, f"clip must be positive, got {self.clip}; write inf for none")
         require(0 < self.layer_decay <= 1, f"layer_decay must be in (0, 1], got {self.layer_decay}")
         require(self.seed >= 0, f"seed must not be negative, got {self.seed}")

@@ -54,8 +54,15 @@ class WriteOptions(Options):
     def manner(self, prompt: int, *, beams: int = 1) -> Manner:
         """The same as `Model.generate` has it; `beams` are those of a pipeline that nobody told how many."""
         at_least_one("num_return_sequences", self.num_return_sequences)
-        usual = 1 if self.do_sample else max(beams, self.num_return_sequences)
+        usual = 1 if self.do_sample else beams
         wide = usual if self.num_beams is None else self.num_beams
+        at_least_one("num_beams", wide)
+        several = self.num_return_sequences
+        require(
+            self.do_sample or several <= wide,
+            f"num_return_sequences={several} needs num_beams={several} or more, or do_sample=True",
+            BadInput,
+        )
         least = self.min_new_tokens or max(0, (self.min_length or 0) - prompt)
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k

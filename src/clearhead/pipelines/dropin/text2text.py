@@ -9,10 +9,11 @@ from clearhead.errors import BadInput, require
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.dropin.calls import feed, settle
 from clearhead.pipelines.dropin.generation import WriteOptions
+from clearhead.pipelines.manner import BEAMS
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.portions import Portions, portions
 from clearhead.pipelines.retell import LONGEST as SUMMARY
-from clearhead.pipelines.retell import MANNER, WINDOW, prefix_of
+from clearhead.pipelines.retell import USUAL, WINDOW, prefix_of
 from clearhead.pipelines.translate import check_reads, room_for
 
 _MOST = 256  # new tokens, if nobody says how many
@@ -88,7 +89,7 @@ class Summarization(Text2Text):
     """Dictionaries with summary_text; a T5 is told to summarise, as its own files say."""
 
     key = "summary"
-    beams = MANNER.beams
+    beams = BEAMS
 
     def prefix(self, chosen: TextOptions) -> str:
         """T5's word for it."""
@@ -99,9 +100,9 @@ class Summarization(Text2Text):
         if not isinstance(self.model.writer.config, T5Config):
             return {}
         return {
-            "length_penalty": MANNER.length_penalty,
-            "no_repeat_ngram_size": MANNER.no_repeat,
-            "min_length": MANNER.least,
+            "length_penalty": USUAL["length_penalty"],
+            "no_repeat_ngram_size": USUAL["no_repeat"],
+            "min_length": USUAL["least"],
             "max_length": SUMMARY,
         }
 
@@ -110,7 +111,7 @@ class Translation(Text2Text):
     """Dictionaries with translation_text; four beams, unless `num_beams` says otherwise."""
 
     key = "translation"
-    beams = 4
+    beams = BEAMS
 
     def prefix(self, chosen: TextOptions) -> str:
         """T5 is told the languages in words; an OPUS-MT model knows its own."""

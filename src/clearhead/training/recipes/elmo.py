@@ -16,6 +16,7 @@ from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.nn.characters import spell
 from clearhead.pipelines.contextual import ContextualWords
 from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.card import save_with_card
 from clearhead.training.loop import Result
 from clearhead.training.recipes.on_text import held_out_figures, train_on_text
 from clearhead.training.settings import Every, Settings
@@ -68,7 +69,7 @@ def pretrain_elmo(
         recipe,
         batches=batches,
         measure=figures,
-        save=lambda _: words.save(out),
+        save=lambda training: save_with_card(words.held, out, training),
         device=device,
         progress=progress,
     )

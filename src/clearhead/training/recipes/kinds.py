@@ -1,5 +1,6 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,8 @@ class Options:
     def __post_init__(self) -> None:
         smoothing = self.label_smoothing
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}", BadConfig)
-        require(self.lm_weight >= 0, f"lm_weight must not be negative, got {self.lm_weight}", BadConfig)
+        weight = self.lm_weight
+        require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}", BadConfig)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,10 +127,7 @@ def pretrain_language(
         check_fit(model, recipe.length)
 
     def save(training: Training) -> None:
-        if isinstance(model, Model):
-            save_with_card(model, out, training)
-        else:
-            model.save(out)
+        save_with_card(model if isinstance(model, Model) else model.held, out, training)
 
     result = train_on_text(
         task_of(recipe.objective, model.network),

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -17,16 +17,19 @@ from clearhead.errors import NotFound, WrongTask, require
 from clearhead.evaluation.bleu import bleu
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Figures
+from clearhead.hub.folder import read_outline
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find
-from clearhead.models import RECURRENT
-from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
+from clearhead.hub.weights import read_json
+from clearhead.models import GENERATORS, RECURRENT
+from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translate import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
+from clearhead.training.card import Training, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.overrides import made_of
@@ -40,6 +43,8 @@ NEW: dict[str, Any] = {
     **{name: Seq2SeqConfig() for name in BUILD},
     **{f"transformer-{size}": config for size, config in PRESETS.items()},
 }
+_WRITES_NOT = "has no head that writes; choose one for translation"
+_PREFIXES = ("seq2seq-", "transformer-")  # what begins so is meant to be one of them, and no hub name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,20 +63,16 @@ class Translate:
         )
     )
 
+    def __post_init__(self) -> None:
+        smoothing = self.label_smoothing
+        require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
+        for name in ("tokenizer", "vocabulary"):
+            value = getattr(self, name)
+            free = self.model is not None or value == getattr(type(self), name)
+            require(free, f"{name}={value} is for a new model; one that is there has its own, so leave it out")
 
-class Translator(Protocol):
-    """A network that translates, with its tokenizer: a `Model`, or a `RecurrentModel`."""
 
-    @property
-    def network(self) -> Any:
-        """Source and target to logits."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of both languages."""
-
-    def save(self, folder: Path) -> None:
-        """Write a folder."""
+Translator = Model | RecurrentModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +87,10 @@ class Outcome:
 def recipe_for(model: str | Path) -> Translate:
     """Plan a run for a new model, by its name in NEW, or for one that is there."""
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
-    if near and str(model) not in NEW and not Path(model).exists():
-        raise NotFound(f"there is no model {model!r}; did you mean {near[0]}? New ones are {', '.join(NEW)}")
+    meant = near or str(model).startswith(_PREFIXES)
+    if meant and str(model) not in NEW and not Path(model).exists():
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise NotFound(f"there is no model {model!r}; {guess}New ones are {', '.join(NEW)}")
     plan = Translate(model=NEW.get(str(model)))
     if not isinstance(plan.model, TransformerConfig):
         return plan
@@ -106,11 +109,12 @@ def translate(
     device: str = "cpu",
     shard: bool = False,
     tensorboard: bool = False,
+    command: str | None = None,
 ) -> Outcome:
-    """Train `model` on parallel text and save it in `out`; a run that was stopped there goes on.
+    """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
     `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
-    and `dev` are two files, or one table with `columns`; see `data.parallel`.
+    and `dev` are two files, or one table with `columns`; see `data.parallel`. `command` is for the card.
     """
     recipe = recipe or recipe_for(model)
     first, second = columns
@@ -137,10 +141,29 @@ def translate(
         return Outcome(translator=translator, result=result, figures={})
     found = {} if held_out is None else figures(task, held_out, device) | _bleu(translator, measured, recipe)
     if first_process():
-        translator.save(out)
+        facts = {"task": "translation", "training data": _named(data, pairs)}
+        facts |= {"made from": str(model)} if recipe.model is None else {}
+        facts |= {"measured on": _named(dev, measured)} if dev is not None else {}
+        told = Training(facts=facts, recipe=recipe, result=result, figures=found, command=command)
+        save_with_card(translator, out, told, base_model=str(model) if recipe.model is None else None)
         if recipe.model is None:
             _keep_targets(find(model), out)
     return Outcome(translator=translator, result=result, figures=found)
+
+
+def first_look(
+    model: str | Path,
+    data: Sequence[str | Path],
+    *,
+    dev: Sequence[str | Path] | None = None,
+    columns: Sequence[str | None] = (None, None),
+) -> dict[str, list[PairExample]]:
+    """Read the pairs of a run by "train" and "dev", and see whether its model can learn from them."""
+    if str(model) not in NEW:
+        _check_start(model)
+    sets = {"train": data} | ({} if dev is None else {"dev": dev})
+    first, second = columns
+    return {name: read_parallel(files, first=first, second=second) for name, files in sets.items()}
 
 
 def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) -> Translator:
@@ -178,22 +201,30 @@ def _bleu(translator: Translator, pairs: Sequence[PairExample], recipe: Translat
 
 
 def _loaded(model: str | Path) -> Translator:
+    folder = _check_start(model)
+    if is_recurrent(folder):
+        return RecurrentModel.load(folder)
+    loaded = load(folder)
+    require("causal_lm" in loaded.network.heads, f"{model} {_WRITES_NOT}", WrongTask)
+    return loaded
+
+
+def _check_start(model: str | Path) -> Path:
+    """Find a folder whose model translates, by what config.json says of it."""
     folder = find(model)
     if is_recurrent(folder):
-        found = RecurrentModel.load(folder)
-        require(
-            isinstance(found.network, Seq2Seq),
-            f"{model} is {found.kind}, which does not translate; choose a seq2seq model",
-            WrongTask,
-        )
-        return found
-    loaded = load(folder)
-    require(
-        "causal_lm" in loaded.network.heads, f"{model} has no head that writes; choose one for translation", WrongTask
-    )
-    reads = isinstance(loaded.encoder, EncoderDecoder)
+        kind = str(read_json(folder / "config.json")["model_type"])
+        require(kind in BUILD, f"{model} is {kind}, which does not translate; choose a seq2seq model", WrongTask)
+        return folder
+    outline = read_outline(folder)
+    require(outline.description.family in GENERATORS, f"{model} {_WRITES_NOT}", WrongTask)
+    reads = isinstance(outline.network.encoder, EncoderDecoder)
     require(reads, f"{model} goes on from a prompt and reads no source; train it with: finetune instruct", WrongTask)
-    return loaded
+    return folder
+
+
+def _named(files: Sequence[str | Path], pairs: Sequence[PairExample]) -> str:
+    return f"{', '.join(map(str, files))} ({len(pairs):,} pairs)"
 
 
 def _keep_targets(folder: Path, out: Path) -> None:

@@ -11,6 +11,7 @@ from clearhead.data.word_windows import Kind, WordWindows
 from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.pipelines.words import WordVectors
 from clearhead.text import train_tokenizer
+from clearhead.training.card import Training, corpus_fact, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
 from clearhead.training.recipes.shared import CORPUS, RUN, tokenise_once
@@ -45,10 +46,11 @@ def train_vectors(
     *,
     device: str = "cpu",
     progress: Callable[[int], None] | None = None,
+    command: str | None = None,
 ) -> tuple[WordVectors, Result]:
-    """Learn a vocabulary and its vectors and save them in `out`; a run that was stopped there goes on.
+    """Learn a vocabulary and its vectors and save them with a card in `out`; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised.
+    `progress` is told how many bytes of the corpus are tokenised. `command` is for the card.
     """
     recipe = recipe or Vectors()
     tokenizer = train_tokenizer(
@@ -58,8 +60,9 @@ def train_vectors(
         lowercase=recipe.lowercase,
         min_frequency=recipe.min_frequency,
     )
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
     source = WordWindows(
-        tokenise_once(corpus, tokenizer, out / CORPUS, progress),
+        shards,
         tokenizer,
         kind=recipe.kind,
         seed=recipe.train.seed,
@@ -73,5 +76,7 @@ def train_vectors(
     result = train(GuessWord(network), source, recipe.train, out / RUN, device=device)
     vectors = WordVectors(network.eval(), tokenizer)
     if result.exit != "interrupted" and first_process():
-        vectors.save(out)
+        facts = {"corpus": corpus_fact(corpus, shards.tokens)}
+        told = Training(facts=facts, recipe=recipe, result=result, figures={}, command=command)
+        save_with_card(vectors.held, out, told)
     return vectors, result
