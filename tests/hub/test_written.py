@@ -11,7 +11,9 @@ import clearhead as ch
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
+from clearhead.text import Tokenizer
 from references import randomised
+from text.test_sentencepieces import write
 
 TEXTS = ["A dog runs over the street.", "Ein Hund läuft über die Straße.", "Two men sit on a bank."]
 NEW = 6
@@ -128,3 +130,24 @@ def test_a_tokenizer_that_tells_no_texts_apart_has_no_segments(tmp_path):
     shutil.rmtree(tmp_path)
     words_of("unigram").save(tmp_path)  # ALBERT's
     assert "token_type_ids" in transformers.AutoTokenizer.from_pretrained(tmp_path).model_input_names
+
+
+def test_an_opus_mt_that_is_saved_again_needs_no_other_files(tmp_path):
+    published = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": "eng",
+        "target_lang": "fra",
+        "separate_vocabs": False,
+    }
+    words = Tokenizer(Tokenizer.from_folder(write(tmp_path))._library, published)
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    inner = {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 64}
+    ends = {"pad_token_id": 13, "eos_token_id": 0}
+    config = TransformerConfig(
+        vocab_size=words.vocabulary, d_model=32, encoder_layers=1, decoder_layers=1, **ends, **heads, **inner
+    )
+    model = ch.Model.create(config, words, heads={"causal_lm": words.vocabulary})
+    model.save(tmp_path / "saved")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert theirs(">>fra<< there the")["input_ids"] == model.writer.ids([">>fra<< there the"])[0]
+    assert theirs.decode([2, 3, 0], skip_special_tokens=True) == model.tokenizer.decode([2, 3, 0])

@@ -29,7 +29,7 @@ _SPECIAL_NAMES = {
     "mask": ("[MASK]", "<mask>"),
 }
 _CAPITALS = "tells_capitals"  # in tokenizer_config.json; other libraries do not know it
-_ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
+ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
 
 
 class Tokenizer:
@@ -107,7 +107,7 @@ class Tokenizer:
         library = tokenizers.Tokenizer.from_str(self._library.to_str())
         library.post_processor = families.between(*([(self._names[i], i) for i in ids] for ids in (before, after)))
         # the classes of the families know no template but their own
-        return type(self)(library, {**self.settings, "tokenizer_class": _ANY_CLASS, **settings})
+        return type(self)(library, {**self.settings, "tokenizer_class": ANY_CLASS, **settings})
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text, or two, with special tokens round them."""
@@ -273,7 +273,7 @@ class Tokenizer:
         if not (wordpiece and isinstance(normalizer, normalizers.BertNormalizer)):
             # without this list, transformers leaves the segments of a pair out
             read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
-            return {"tokenizer_class": _ANY_CLASS, "model_input_names": read, **tokens, **self.settings}
+            return {"tokenizer_class": ANY_CLASS, "model_input_names": read, **tokens, **self.settings}
         bert = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": normalizer.lowercase,
