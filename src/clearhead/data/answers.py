@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Writer, capitals_in, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, ids_and_capitals
 from clearhead.data.examples import QuestionExample
 from clearhead.data.squad import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
@@ -80,9 +80,7 @@ def encode_questions(
     """
     require(bool(examples), "There are no examples.", BadInput)
     contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
-    asked = [example.question for example in examples]
-    questions = ids_of(tokenizer, asked)
-    capitals = capitals_in(tokenizer, asked) if tokenizer.tells_capitals else None
+    questions, capitals = ids_and_capitals(tokenizer, [example.question for example in examples])
     specials = tokenizer.template.specials(pair=True)
     writer = Writer(tokenizer.template)
     rows: list[tuple[int, int, int, int]] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.encoded import Arrays, Encoded, Writer, capitals_in, ids_of
+from clearhead.data.encoded import Arrays, Encoded, Writer, ids_and_capitals, ids_of
 from clearhead.data.examples import ChoiceExample, Label, PairExample, TextExample
 from clearhead.data.labels import Labels
 from clearhead.errors import BadInput, InputTooLong, require
@@ -31,8 +31,7 @@ def encode_texts(
     targets = _targets([example.label for example in examples], labels)
     firsts = [example.text for example in examples]
     seconds = [example.pair for example in examples if example.pair is not None]
-    ids = ids_of(tokenizer, firsts + seconds)
-    capitals = capitals_in(tokenizer, firsts + seconds) if tokenizer.tells_capitals else None
+    ids, capitals = ids_and_capitals(tokenizer, firsts + seconds)
     writer = _Fitting(tokenizer, length, pair=bool(seconds))
     for i in range(len(examples)):
         texts = slice(i, None, len(examples))  # the first, and the second if there is one

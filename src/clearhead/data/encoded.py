@@ -146,9 +146,14 @@ def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     return found
 
 
-def capitals_in(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The kind of capitals of each piece, as a tokenizer tells them."""
-    found: list[list[int]] = []
+def ids_and_capitals(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]] | None]:
+    """The same, and the kind of capitals of each piece if the tokenizer tells them."""
+    if not tokenizer.tells_capitals:
+        return ids_of(tokenizer, texts), None
+    ids: list[list[int]] = []
+    capitals: list[list[int]] = []
     for start in range(0, len(texts), _BLOCK):
-        found += [pieces.capitals or [] for pieces in tokenizer.pieces_batch(texts[start : start + _BLOCK])]
-    return found
+        for pieces in tokenizer.pieces_batch(texts[start : start + _BLOCK]):
+            ids.append(pieces.ids)
+            capitals.append(pieces.capitals or [])
+    return ids, capitals

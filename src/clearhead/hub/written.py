@@ -19,9 +19,8 @@ def tokenizer_as_read(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> To
     ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
     # GPT-2 would add a token's vector for each segment, and others refuse them
     settings = {"model_input_names": ["input_ids", "attention_mask"], **ends}
-    if (
-        tokenizer.settings.get("tokenizer_class") == "MarianTokenizer"
-    ):  # reads source.spm and the like, never tokenizer.json
+    # Marian's own class reads source.spm and the like, never tokenizer.json
+    if tokenizer.settings.get("tokenizer_class") == "MarianTokenizer":
         settings["tokenizer_class"] = ANY_CLASS
     if not sourced:
         return tokenizer.between(before, (), settings)
