@@ -46,6 +46,13 @@ def test_runs_join_neighbours_of_equal_length():
     assert Packed.of([3, 3, 0, 2, 3]).runs == [(0, 2, 3), (6, 1, 2), (8, 1, 3)]
 
 
+def test_twice_is_the_layout_of_the_sequences_repeated():
+    layout, expected = Packed.of([3, 0, 2]).twice(), Packed.of([3, 0, 2, 3, 0, 2])
+    assert (layout.lengths, layout.max_length, layout.runs) == (expected.lengths, expected.max_length, expected.runs)
+    assert_close(layout.offsets, expected.offsets)
+    assert_close(layout.positions, expected.positions)
+
+
 def test_positions_count_real_tokens():
     assert Packed.of([2, 3]).positions.tolist() == [0, 1, 0, 1, 2]
     left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])

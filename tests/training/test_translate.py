@@ -99,6 +99,26 @@ def test_a_transformer_is_trained_by_the_same_recipe(files, tmp_path):
     assert "| perplexity |" in card
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_two_readings_of_each_pair_differ_by_their_dropout_alone(files, tmp_path, dropout):
+    config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=dropout)
+    plan = recipe(config, 3)
+    losses = {}
+    for name, weight in (("once", 0.0), ("twice", 5.0)):
+        out = tmp_path / name
+        chosen = replace(plan, agreement=weight, train=replace(plan.train, every=replace(plan.train.every, log=1)))
+        translate("seq2seq-gru-dot", pair(files, "train"), out, recipe=chosen)
+        losses[name] = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
+    first, twice = (losses[name] for name in ("once", "twice"))
+    assert "agreement" in twice[0]
+    assert "agreement" not in first[0]
+    if dropout:
+        assert all(row["agreement"] > 0 for row in twice)
+        assert twice[0]["loss"] == pytest.approx(twice[0]["words"] + 5 * twice[0]["agreement"], rel=1e-5)
+    else:  # then both agree, and the pair read twice teaches what it teaches read once
+        assert [row["loss"] for row in twice] == pytest.approx([row["loss"] for row in first], rel=1e-5)
+
+
 def test_training_goes_on_from_a_folder(files, tmp_path):
     config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=0.0)
     first = translate("seq2seq-lstm", pair(files, "train"), tmp_path / "a", recipe=recipe(config, 2))
@@ -186,6 +206,7 @@ def test_the_command_line(files, tmp_path):
         (["--label", "x"], "--label is not for translation; leave it out"),
         (["--text", "x"], "two files have no columns, such as 'x'; leave --text and --pair out"),
         (["--set", "label_smoothing=2"], r"label_smoothing is a share in \[0, 1\), got 2"),
+        (["--set", "agreement=-1"], "agreement is a weight of 0 or more, got -1.0; 5 is usual, 0 is none"),
         (["--model", "{gpt}", "--set", "vocabulary=500"], "vocabulary=500 is for a new model; .*leave it out"),
         (["--device", "tpu"], "device 'tpu' is not there; choose cpu or cuda"),
         (["--set", "train.epochs=1e400"], "epochs must be positive and finite, got inf"),

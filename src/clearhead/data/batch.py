@@ -45,6 +45,14 @@ class Batch:
         """How many tokens there are, without those of the source."""
         return self.ids.shape[0]
 
+    def twice(self) -> Self:
+        """Every sequence, and all of them once more, with their sources; targets by name are not repeated."""
+        source = None if self.source is None else self.source.twice()
+        segments = None if self.segments is None else self.segments.repeat(2)
+        return replace(
+            self, ids=self.ids.repeat(2), layout=self.layout.twice(), segments=segments, targets={}, source=source
+        )
+
     def to(self, device: torch.device | str) -> Self:
         """Move everything to a device, without waiting for it."""
         layout = replace(

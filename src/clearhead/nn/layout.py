@@ -78,6 +78,11 @@ class Packed:
             start += count * length
         return runs
 
+    def twice(self) -> Self:
+        """Lay out the same sequences once more, behind themselves."""
+        offsets = torch.cat([self.offsets, self.offsets[1:] + self.offsets[-1]])
+        return replace(self, lengths=2 * self.lengths, offsets=offsets, positions=self.positions.repeat(2))
+
     def using(self, backend: Backend) -> Self:
         """Return the same layout with the attention back-end chosen by hand."""
         return replace(self, backend=backend)

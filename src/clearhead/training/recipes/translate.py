@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -57,6 +58,7 @@ class Translate:
     length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
     tokens: int = 8192  # of a micro-batch, both languages together
     label_smoothing: float = 0.1
+    agreement: float = 0.0  # R-Drop's alpha, such as 5, for little data: two readings of each pair should say the same
     train: Settings = field(
         default_factory=lambda: Settings(
             epochs=10.0, learning_rate=1e-3, betas=(0.9, 0.98), every=Every(save=10**9, evaluate=10**9)
@@ -66,6 +68,8 @@ class Translate:
     def __post_init__(self) -> None:
         smoothing = self.label_smoothing
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
+        share = self.agreement
+        require(0 <= share < inf, f"agreement is a weight of 0 or more, got {share}; 5 is usual, 0 is none")
         for name in ("tokenizer", "vocabulary"):
             value = getattr(self, name)
             free = self.model is not None or value == getattr(type(self), name)
@@ -122,7 +126,7 @@ def translate(
     measured = read_parallel(dev, first=first, second=second) if dev is not None else []
     torch.manual_seed(recipe.train.seed)
     translator = prepare(model, pairs, recipe)
-    task = Translation(translator.network, label_smoothing=recipe.label_smoothing)
+    task = Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
     cut = translator.tokenizer, translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model))
     held_out = _batches(measured, cut, recipe) if measured else None
     result = train(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from clearhead.data.batch import Batch
 from clearhead.data.following import next_tokens
 from clearhead.nn.network import Network
+from clearhead.objectives.agreement import agreement
 from clearhead.objectives.causal import IGNORE, causal_lm
 from clearhead.objectives.classes import one_class
 from clearhead.objectives.loss import Loss
@@ -86,21 +87,29 @@ class BothNeighbours:
 
 
 class Translation:
-    """Each word of the target from its source and the words before. Targets: none but the ids; it needs a `source`."""
+    """Each word of the target from its source and the words before. Targets: none but the ids; it needs a `source`.
 
-    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0) -> None:
+    With `agreement`, every pair is read twice while the network learns, and both readings should say the same.
+    """
+
+    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0, agreement: float = 0.0) -> None:
         self.network = network
-        self.weights: Mapping[str, float] = {"words": 1.0}
+        self.weights: Mapping[str, float] = {"words": 1.0, "agreement": agreement} if agreement else {"words": 1.0}
         self.label_smoothing = label_smoothing
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the words of the targets."""
-        return {"words": batch.tokens}
+        return dict.fromkeys(self.weights, batch.tokens)
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each word."""
-        logits = write(self.network, batch)
-        return {"words": causal_lm(logits, batch.ids, label_smoothing=self.label_smoothing)}
+        twice = "agreement" in self.weights and self.network.training
+        read = batch.twice() if twice else batch
+        logits = write(self.network, read)
+        words = causal_lm(logits, read.ids, label_smoothing=self.label_smoothing)
+        if not twice:
+            return {"words": words}
+        return {"words": Loss(words.total / 2, batch.tokens, words.metrics), "agreement": agreement(logits)}
 
 
 def write(network: Any, batch: Batch) -> Tensor:
