@@ -43,6 +43,22 @@ def test_when_the_longest_leaves_its_columns_go():
     assert_close(seen[0, :4], layout.split(keys([9, 2, 4]))[2])
 
 
+def test_rows_that_move_take_with_them_all_that_every_layer_remembers():
+    chance = torch.Generator().manual_seed(0)
+    cache = Cache.sourced([Keyed(keys([2, 5]), keys([2, 5]), Packed.of([2, 5])) for _ in range(3)])
+    written = [torch.empty(2, 0, 2, 4) for _ in cache.layers]
+    for step in range(_STEP + 5):
+        one = cache.step()
+        for number, layer in enumerate(cache.layers):
+            new = keys([1] * len(written[number]), seed=10 * step + number)[:, None]
+            written[number] = torch.cat([written[number], new], 1)
+            seen, values, _ = layer.extend(new, -new, one)
+            assert_close(seen, written[number])
+            assert_close(values, -written[number])
+        rows = torch.randint(len(new), (6 if step < _STEP else 4,), generator=chance)
+        cache, written = cache.select(rows), [layer[rows] for layer in written]
+
+
 def test_sources_move_only_with_their_texts():
     layout = Packed.of([2, 5])
     cache = Cache.sourced([Keyed(keys([2, 5]), keys([2, 5]), layout)])

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 _CHUNK = 128
-_WORTH = 32  # chunks a row must have for each value that is wanted
+_WORTH = 8  # chunks a row must have for each value that is wanted
+_FEWEST = 32  # chunks a row must have at all
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -16,7 +17,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     count = min(count, scores.shape[-1])
     chunks = scores.shape[-1] // _CHUNK
-    if scores.device.type != "cpu" or chunks < _WORTH * count:
+    if scores.device.type != "cpu" or chunks < max(_FEWEST, _WORTH * count):
         return tuple(scores.topk(count))  # type: ignore[return-value]
     whole = chunks * _CHUNK
     parts = scores[:, :whole].unflatten(1, (chunks, _CHUNK))

@@ -71,7 +71,10 @@ class Past:
         past = Past(columns, source)
         if self._held is not None:
             gone = self.columns.count - columns.count  # columns that only sequences that left had tokens in
-            past._held = self._held[:, gone:].index_select(0, rows)
+            held, used = self._held[:, gone:], columns.count
+            past._held = held.new_empty(len(rows), *held.shape[1:])
+            torch.index_select(held[:, :used], 0, rows, out=past._held[:, :used])
+            self._held = None  # now, so that the next layer can move to where this one was: fresh memory is slow
         return past
 
     def _room_for(self, count: int, like: Tensor) -> Tensor:
@@ -146,7 +149,7 @@ class Cache:
         return Padded(torch.ones_like(positions, dtype=torch.bool), positions, complete=True)
 
     def select(self, rows: Tensor) -> "Cache":
-        """Take these rows, in this order: beams move, finished sequences leave."""
+        """Take these rows, in this order: beams move, finished sequences leave. The old memory is then empty."""
         columns = self.columns.select(rows)
         owners = None if self._owners is None else self._owners[rows]
         # beams mostly move among those of one source, whose keys then stay where they are
