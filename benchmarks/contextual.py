@@ -5,7 +5,7 @@ vectors against a threshold, which is chosen on the training data, as is the lay
 the word alone. CoNLL: a linear tagger on the frozen vectors, all layers mixed in shares that it learns; F1 as conlleval
 has it. word2vec and ELMo are trained here, on the same text; encoders are read from folders.
 
-usage: python benchmarks/contextual.py --wic DIR --conll DIR --out DIR [--corpus FILE …] [--only elmo]
+usage: python benchmarks/contextual.py --wic DIR --conll DIR --out DIR [--corpus FILE …] [--only elmo] [--set key=value]
        [--model FOLDER …] [--minutes 10] [--sentences N] [--pairs N] [--seeds 3] [--device cuda] [--json FILE]
        python benchmarks/contextual.py --table FILE …
        WiC: train.data.txt, train.gold.txt, dev.…; CoNLL: eng.train, eng.testa, eng.testb; trained models in --out stay
@@ -29,6 +29,7 @@ from clearhead.pipelines.contextual import ContextualWords
 from clearhead.pipelines.words import WordVectors
 from clearhead.training.frozen import word_states
 from clearhead.training.loop import Result
+from clearhead.training.overrides import override, parse_settings
 from clearhead.training.recipes.elmo import PretrainElmo, pretrain_elmo
 from clearhead.training.recipes.finetune import over_seeds
 from clearhead.training.recipes.probe import Probe, probe_tags
@@ -97,7 +98,7 @@ def readers(options: argparse.Namespace) -> Iterator[tuple[str, Read]]:
         yield "word2vec", static_words(vectors)
     if options.only != "word2vec":
         letters = PretrainElmo()
-        letters = replace(letters, train=replace(letters.train, **budget))
+        letters = override(replace(letters, train=replace(letters.train, **budget)), parse_settings(options.set))
         elmo, result = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
         _whole(result)
         yield "elmo", recurrent_words(ContextualWords(elmo.network.to(device).eval(), elmo.tokenizer))
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--corpus", nargs="*", default=[])
     parser.add_argument("--only", choices=["word2vec", "elmo"], help="train this one on the corpus, not both")
+    parser.add_argument("--set", action="append", default=[], help="change ELMo's recipe: model.hidden_size=256")
     parser.add_argument("--model", type=Path, nargs="*", default=[])
     parser.add_argument("--minutes", type=float, default=10.0, help="of training, word2vec and ELMo each")
     parser.add_argument("--sentences", type=int, help="of CoNLL to train on; default: all")

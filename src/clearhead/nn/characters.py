@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 _PAD, _BEGIN, _END, _FIRST = 0, 1, 2, 3
 CHARACTERS = _FIRST + 256
+_SPREAD = 8.0  # times torch's own scale at first, with which all words seem alike: those of a table differ by one
 
 
 def spell(words: Sequence[str], longest: int) -> Tensor:
@@ -49,11 +50,16 @@ class CharacterWords(nn.Module):
         total = sum(count for _, count in filters)
         self.highways = nn.ModuleList(Highway(total) for _ in range(highways))
         self.project = nn.Linear(total, width)
+        self._widest = max(letters for letters, _ in filters)
+        with torch.no_grad():
+            self.project.weight.mul_(_SPREAD)
 
     def forward(self, spelled: Tensor) -> Tensor:
         """(N, C) -> (N, D). Each spelling is worked out once, however often it stands there."""
         different, which = spelled.unique(dim=0, return_inverse=True)
-        letters = self.letter(different.long()).mT  # (N, E, C)
+        # past the longest word, as many pads are read as a filter sees: more would all give the same
+        longest = int((different != _PAD).any(0).sum())
+        letters = self.letter(different[:, : longest + self._widest].long()).mT  # (N, E, C)
         x = torch.cat([F.relu(convolution(letters).amax(-1)) for convolution in self.convolutions], -1)
         for highway in self.highways:
             x = highway(x)
