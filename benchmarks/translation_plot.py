@@ -4,7 +4,7 @@ import re
 from html import escape
 
 COLOURS = ("#8a8f98", "#5f6b7a", "#d98b2b", "#c2571a", "#8c3fb0", "#2f5fd0", "#1f8a5b")
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 400, 48, 44, 150, 44
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 48, 44, 190, 44
 
 
 def lines_plot(curves: dict[str, dict[str, float]], title: str) -> str:
