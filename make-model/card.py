@@ -160,7 +160,8 @@ def _skills(model: Skilled) -> str:
     for name, path in model.skills.items():
         skill = Skill.read(path)
         what = ", ".join(skill.labels or ()) or ("a vector of a text" if skill.head is None else "start and end")
-        table.append((f"`{name}`", what, ", ".join(skill.uses) or "none", "yes" if skill.capitals else "no"))
+        looks = "yes" if model.skill(name).tokenizer.tells_capitals else "no"
+        table.append((f"`{name}`", what, ", ".join(skill.uses) or "none", looks))
     return f"## Skills\n\n{_table(table)}"
 
 

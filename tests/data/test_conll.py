@@ -42,10 +42,6 @@ def test_documents(tmp_path):
         join_documents(read_conll(path))
 
 
-def test_any_column(file):
-    assert [example.tags for example in read_conll(file, tag=1)] == [("NNP", "VBZ"), ("NNP", "NNP")]
-
-
 def test_iob2(file):
     assert [example.tags for example in read_conll(file, iob2=True)] == [("B-ORG", "O"), ("B-PER", "B-PER")]
 
@@ -70,19 +66,18 @@ def test_tabs_keep_spaces_inside_words(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("text", "message"),
     [
-        ("a O\nb\n", {}, "line 2 has 1 columns, not 2 as before"),
-        ("a O\n", {"tag": 3}, "line 1 has 2 columns; there is no column 3"),
-        ("a\t\n", {}, "line 1 has an empty word or tag"),
-        ("-DOCSTART- O\n\n", {}, "has no sentences"),
+        ("a O\nb\n", "line 2 has 1 columns, not 2 as before"),
+        ("a\t\n", "line 1 has an empty word or tag"),
+        ("-DOCSTART- O\n\n", "has no sentences"),
     ],
 )
-def test_malformed_files_say_where(tmp_path, text, options, message):
+def test_malformed_files_say_where(tmp_path, text, message):
     path = tmp_path / "a.txt"
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
-        read_conll(path, **options)
+        read_conll(path)
 
 
 def test_missing_or_not_text(tmp_path):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from clearhead.data.answers import encode_questions
+from clearhead.data.answers import encode_answers
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.data.look import look
 from clearhead.data.tags import encode_tags
@@ -48,11 +48,14 @@ def test_texts():
 
 def test_windows_are_counted_as_they_will_be_made():
     words = [WordsExample(tuple(" ".join(SENTENCES).split()) * n, None) for n in (1, 2, 3)]
-    questions = [QuestionExample(str(n), "Who sat?", " ".join(SENTENCES) * n) for n in (1, 2, 3)]
-    for examples, encode in [(words, encode_tags), (questions, encode_questions)]:
+    questions = [QuestionExample(str(n), "Who sat?", " ".join(SENTENCES) * n, (), True) for n in (1, 2, 3)]
+    made = (
+        encode_tags(words, tokenizer(), length=60).encoded,
+        encode_answers(questions, tokenizer(), length=60, overlap=20),
+    )
+    for examples, encoded in zip((words, questions), made, strict=True):
         found = look({"a": examples}, tokenizer(), length=60, overlap=20).sets[0]
-        options = {} if encode is encode_tags else {"overlap": 20}
-        assert found.windows == len(encode(examples, tokenizer(), length=60, **options).encoded) > 3
+        assert found.windows == len(encoded) > 3
     with pytest.raises(InputTooLong, match="no room beside 'Who sat"):
         look({"a": questions}, tokenizer(), length=6)
 

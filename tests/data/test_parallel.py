@@ -65,9 +65,9 @@ def test_what_is_not_parallel_is_refused(tmp_path):
         read_parallel([one, one])
 
 
-def test_every_pair_comes_once_with_its_source_and_an_end(tokenizer):
+def test_every_pair_comes_once_with_its_source_and_an_end(tokenizer, caplog):
     encoded = encode_parallel(PAIRS, tokenizer, length=15)
-    assert encoded.shortened == 5
+    assert "5 sentences were longer than 15 tokens and were cut." in caplog.text
     source = Parallel(encoded, seed=1, tokens=30)
     seen = []
     for index in range(source.batches_in(1)):

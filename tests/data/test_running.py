@@ -69,7 +69,7 @@ def test_a_tokenizer_that_puts_nothing_round_a_text_still_ends_it(tmp_path: Path
     path.write_text("\n\n".join(texts), "utf-8")
     tokenizer = train_tokenizer(texts=texts, kind="gpt2", vocabulary=300, min_frequency=1)
     shards = tokenise(Corpus(path), tokenizer, tmp_path / "shards")
-    assert round_a_document(tokenizer) == ([], [tokenizer.sep_id])
+    assert round_a_document(tokenizer) == ((), (tokenizer.sep_id,))
     source = RunningText(shards, tokenizer, tokens=8, length=4, held_out=0.0)
     written = tokenizer.decode(row_of(source, source.batches_in(1) + 1), special=True)
     assert set(written.split("<|endoftext|>")[:9]) == set(texts)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput
-from clearhead.evaluation.conll import conlleval, convert, spans
+from clearhead.evaluation.conll import conlleval, spans
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,15 @@ def test_found_all_too_long_or_nothing():
 
 
 @pytest.mark.parametrize(
-    ("scheme", "expected"),
+    "written",
     [
-        ("IOB1", "I-A I-A B-A O I-B I-A"),
-        ("IOB2", "B-A I-A B-A O B-B B-A"),
-        ("BIO", "B-A I-A B-A O B-B B-A"),
-        ("iobes", "B-A E-A S-A O S-B S-A"),
+        "I-A I-A B-A O I-B I-A",  # IOB1
+        "B-A I-A B-A O B-B B-A",  # IOB2
+        "B-A E-A S-A O S-B S-A",  # IOBES
     ],
 )
-def test_convert(scheme, expected):
-    assert convert(["B-A", "I-A", "B-A", "O", "I-B", "I-A"], scheme) == expected.split()
+def test_all_schemes_are_read(written):
+    assert spans(written.split()) == [(0, 2, "A"), (2, 3, "A"), (4, 5, "B"), (5, 6, "A")]
 
 
 tags = st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B", "E-A", "S-A", "E-B", "S-B", "B", "I-C-D"])
@@ -88,18 +87,10 @@ pairs = st.lists(st.lists(st.tuples(tags, tags), min_size=1, max_size=8), min_si
 
 
 @settings(max_examples=60, deadline=None)
-@given(sentence=st.lists(tags), scheme=st.sampled_from(["IOB1", "IOB2", "IOBES"]))
-def test_conversion_keeps_the_spans(sentence, scheme):
-    written = convert(sentence, scheme)
-    assert spans(written) == spans(sentence)
-    assert convert(written, scheme) == written
-
-
-@settings(max_examples=60, deadline=None)
 @given(gold=sentences)
-def test_perfect_is_perfect_both_ways(gold):
-    result = conlleval(gold, [convert(sentence, "IOBES") for sentence in gold])
-    assert result == conlleval(gold, gold) or result.accuracy < 100
+def test_perfect_is_perfect(gold):
+    result = conlleval(gold, gold)
+    assert result.accuracy == 100
     assert result.overall.f1 == (100 if result.overall.gold else 0)
 
 
@@ -131,7 +122,6 @@ def test_bounded_symmetric_and_blind_to_names_and_order(pairs, data):
         (lambda: spans(["PER"]), "'PER' is not a tag"),
         (lambda: spans(["O-PER"]), "'O-PER' is not a tag"),
         (lambda: spans([""]), "'' is not a tag"),
-        (lambda: convert(["O"], "IO"), "no tagging scheme 'IO'"),
     ],
 )
 def test_bad_input(call, message):

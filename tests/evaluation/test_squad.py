@@ -157,7 +157,7 @@ def test_files(tmp_path):
     with pytest.raises(BadInput, match="gives a text for each"):
         read_predictions(tmp_path / "n.json")
     (tmp_path / "bad.json").write_bytes(b"{\xff")
-    with pytest.raises(BadInput, match=r"bad\.json is not JSON"):
+    with pytest.raises(BadInput, match=r"bad\.json is not UTF-8 text"):
         read_predictions(tmp_path / "bad.json")
     with pytest.raises(NotFound, match="There is no file"):
         read_predictions(tmp_path / "none.json")

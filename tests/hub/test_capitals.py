@@ -43,9 +43,7 @@ def skilled(tmp_path):
     model = ch.Model(tell_capitals(model.checkpoint))
     add_lora(model.encoder, ["qkv"], 2)
     torch.nn.init.normal_(model.encoder.embeddings.capital.weight)
-    described = Skill(
-        encoder=encoder_digest(model.encoder), uses=("tag",), head="tags", outputs=3, labels=LABELS, capitals=True
-    )
+    described = Skill(encoder=encoder_digest(model.encoder), uses=("tag",), head="tags", outputs=3, labels=LABELS)
     write_skill(described, model.network, folder / "skills" / "names")
     return folder
 

@@ -37,16 +37,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def send(folder: Path, name: str, hub: Hub, token: str | None = "secret", offline: str = "0", **options: object) -> str:
-    home, settings = folder.parent / "home", {"HF_HUB_OFFLINE": offline}
-    return call("publish", folder, name, home=home, url=hub.url, settings=settings, token=token, **options)
+    settings = {"HF_HUB_OFFLINE": offline, **({} if token is None else {"HF_TOKEN": token})}
+    return call("publish", folder, name, home=folder.parent / "home", url=hub.url, settings=settings, **options)
 
 
 def test_publish_uploads_the_checkpoint_and_nothing_else_in_one_commit(hub: Hub, folder: Path) -> None:
-    assert send(folder, "me/tagger", hub, message="First") == f"{hub.url}/me/tagger"
+    assert send(folder, "me/tagger", hub) == f"{hub.url}/me/tagger"
     repository = hub.repositories["me/tagger"]
     card = {"README.md": (folder / "README.md").read_bytes()}
     assert repository.files == {".gitattributes": b"", **FILES, **card}
-    assert repository.messages == ["First"]
+    assert repository.messages == ["Publish with clearhead"]
     assert not repository.private
 
 
@@ -111,7 +111,7 @@ def test_without_a_token_the_advice_is_to_log_in(hub: Hub, folder: Path) -> None
 def test_what_the_hub_refuses(hub: Hub, folder: Path, status: int, error: type[Exception], text: str) -> None:
     hub.answer = (status, {}, b"{}")
     with asking(hub, folder.parent), pytest.raises(error, match=text):
-        publish(folder, "me/tagger", token="secret")
+        publish(folder, "me/tagger")
 
 
 def test_a_card_that_the_hub_cannot_read(hub: Hub, folder: Path) -> None:
@@ -138,9 +138,9 @@ def test_arguments_are_checked_before_anything_is_sent(folder: Path) -> None:
 
 
 def test_card_says_what_is_known() -> None:
-    card = model_card(TAGGER, name="me/tagger", parameters=1234567, license_id="mit", base_model="a/b")
+    card = model_card(TAGGER, name="me/tagger", parameters=1234567, base_model="a/b")
     data = ModelCard(card).data
-    assert (data.library_name, data.pipeline_tag, data.license) == ("clearhead", "token-classification", "mit")
+    assert (data.library_name, data.pipeline_tag) == ("clearhead", "token-classification")
     assert (data.base_model, data.tags) == ("a/b", ["clearhead", "transformers", "safetensors", "bert"])
     for fact in ("1,234,567 parameters", "heads: tags", "| hidden_size | 768 |", "Labels (2): `O`, `B-'odd' name`"):
         assert fact in card

@@ -1,7 +1,6 @@
 """Skills beside an encoder, and matrices stored in int8."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -211,20 +210,10 @@ def test_capitals_are_for_tasks_and_families_that_can_be_told(home, names, tmp_p
         finetune("similar", home, home / "same.jsonl", tmp_path / "x", recipe=recipe)
     bert = BertConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
     ch.Model.create(bert, ch.load(home).tokenizer).save(tmp_path / "bert")
-    with pytest.raises(BadConfig, match="capitals are told to modernbert with its tokenizer, not to bert"):
+    with pytest.raises(BadConfig, match="capitals are told to a model with a table for them, not to bert"):
         finetune("tag", tmp_path / "bert", names, tmp_path / "x", recipe=recipe)
     assert not (tmp_path / "x").exists()
     path = tmp_path / "bert" / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "tells_capitals": True}))
-    with pytest.raises(BadCheckpoint, match="tells capitals, which only modernbert reads"):
+    with pytest.raises(BadCheckpoint, match="tells capitals, which bert does not read"):
         ch.load(tmp_path / "bert")
-
-
-def test_a_skill_that_does_not_agree_with_itself_is_refused(home, tmp_path):
-    shutil.copytree(home / "skills" / "colour", tmp_path / "colour")
-    path = tmp_path / "colour" / "skill.json"
-    described = json.loads(path.read_text())
-    for value, said in ((True, "do not agree about capitals"), ("yes", "capitals 'yes' is neither true nor false")):
-        path.write_text(json.dumps({**described, "capitals": value}))
-        with pytest.raises(BadCheckpoint, match=said):
-            ch.load(home, skill=tmp_path / "colour")

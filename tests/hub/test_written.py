@@ -151,3 +151,17 @@ def test_an_opus_mt_that_is_saved_again_needs_no_other_files(tmp_path):
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
     assert theirs(">>fra<< there the")["input_ids"] == model.writer.ids([">>fra<< there the"])[0]
     assert theirs.decode([2, 3, 0], skip_special_tokens=True) == model.tokenizer.decode([2, 3, 0])
+
+
+@pytest.mark.parametrize(("family", "kind", "most"), [("gpt2", "gpt2", 64), ("t5", "unigram", None)])
+def test_a_long_text_is_cut_where_the_model_ends(family, kind, most, tmp_path):
+    writer(family, kind).save(tmp_path)
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert settings.get("model_max_length") == most
+    if most is not None:
+        cut = transformers.AutoTokenizer.from_pretrained(tmp_path)(" ".join(40 * TEXTS), truncation=True)
+        assert len(cut["input_ids"]) == most
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps(settings | {"model_max_length": 32}))
+    ch.load(tmp_path).save(tmp_path)
+    assert json.loads(file.read_text())["model_max_length"] == 32  # what a folder says of it is kept

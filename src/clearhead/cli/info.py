@@ -59,7 +59,7 @@ def info(
 def _recurrent(model: "RecurrentModel") -> dict[str, Any]:
     return {
         "family": model.kind,
-        "parameters": sum(parameter.numel() for parameter in model.network.parameters()),
+        "parameters": model.parameters,
         "tokenizer": {"vocabulary": model.tokenizer.vocabulary, "lowercase": model.tokenizer.lowercase},
         "config": asdict(model.network.config),
     }

@@ -24,7 +24,7 @@ def encode_texts(
 ) -> Encoded:
     """Tokenise texts or pairs; targets: classes (E,), classes (E, L) where there are several each, or scores (E,).
 
-    Inputs of more than `length` tokens are cut, the longer text of a pair first; `Encoded.shortened` counts them.
+    Inputs of more than `length` tokens are cut, the longer text of a pair first, and it is said how many.
     """
     pairs = {example.pair is not None for example in examples}
     require(len(pairs) == 1, "Give examples that are all single texts or all pairs, and at least one.", BadInput)
@@ -118,7 +118,7 @@ class _Fitting:
     ) -> Encoded:
         if self._shortened:
             log.warning("%d inputs were longer than the model takes and were cut.", self._shortened)
-        return self._writer.done(members=members, targets=targets, by_column=by_column, shortened=self._shortened)
+        return self._writer.done(members=members, targets=targets, by_column=by_column)
 
 
 def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:

@@ -1,14 +1,12 @@
 """Which column of a table is which: names that are given win; otherwise common names are tried, and that is said."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from clearhead.data.hubsets import read_hub
 from clearhead.data.tables import Table, read_table
 from clearhead.errors import BadInput, require
-
-Say = Callable[[str], None]
 
 log = logging.getLogger(__name__)
 
@@ -30,28 +28,29 @@ CLASSES = ("gold_label", "label", "labels", "class", "category", "Quality", "is_
 SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "relevance", "label")
 
 
-def open_table(source: str | Path, header: Sequence[str] | None, say: Say = log.info) -> Table:
+def open_table(source: str | Path) -> Table:
     """Read a file, or a data set of the hub; CoLA's, WikiQA's and the SMS collection's are known without a header."""
     if isinstance(source, str) and source.startswith("hub:"):
         return read_hub(source)
-    if header is None and (header := _published_header(Path(source))) is not None:
-        say(f"{source}: no header line; the columns are taken to be {', '.join(header)}.")
+    header = _published_header(Path(source))
+    if header is not None:
+        log.info("%s: no header line; the columns are taken to be %s.", source, ", ".join(header))
     return read_table(source, header)
 
 
-def choose(table: Table, role: str, given: str | None, usual: Sequence[str], say: Say = log.info) -> str | None:
+def choose(table: Table, role: str, given: str | None, usual: Sequence[str]) -> str | None:
     """Find the column for a role: the given one, or the first usual name that is there; None if none is."""
     if given is not None:
         require(given in table.columns, _missing(table, given, role), BadInput)
         return given
     found = next((column for name in usual for column in table.columns if column.lower() == name.lower()), None)
     if found is not None:
-        say(f"{table.name}: the {role} is taken from column {found!r}.")
+        log.info("%s: the %s is taken from column %r.", table.name, role, found)
     return found
 
 
 def choose_texts(
-    table: Table, text: str | None, pair: str | None, say: Say = log.info, *, need_pair: bool = False
+    table: Table, text: str | None, pair: str | None, *, need_pair: bool = False
 ) -> tuple[str, str | None]:
     """Find the columns of one text or two; a text that is given without a pair stands alone."""
     require(
@@ -64,9 +63,9 @@ def choose_texts(
     for first, second in PAIRS:
         if first.lower() in lower and second.lower() in lower:
             names = table.columns[lower.index(first.lower())], table.columns[lower.index(second.lower())]
-            say(f"{table.name}: the texts are taken from columns {names[0]!r} and {names[1]!r}.")
+            log.info("%s: the texts are taken from columns %r and %r.", table.name, *names)
             return names
-    found = None if need_pair else choose(table, "text", None, TEXTS, say)
+    found = None if need_pair else choose(table, "text", None, TEXTS)
     require(found is not None, _missing(table, None, "two texts" if need_pair else "text"), BadInput)
     return str(found), None
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clearhead.data.examples import WordsExample
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import BadInput, require
+from clearhead.text.streams import read_lines
 
 _DOCUMENT = "-DOCSTART-"
 
 
-def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = False) -> list[WordsExample]:
-    """Read sentences; columns are counted from 0, or from -1 at the end, and parted by tabs or spaces.
+def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
+    """Read sentences: the word is in the first column, the tag in the last; tabs or spaces part them.
 
     Tags stay as they are, IOB1 or IOB2, unless `iob2` asks for B- at the start of every entity.
     """
@@ -28,7 +29,7 @@ def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = F
             words.clear()
             tags.clear()
 
-    for number, line in enumerate(_lines(Path(path)), start=1):
+    for number, line in enumerate(read_lines(Path(path)), start=1):
         fields = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or fields[0] == _DOCUMENT:
             finish()
@@ -37,11 +38,9 @@ def read_conll(path: str | Path, *, word: int = 0, tag: int = -1, iob2: bool = F
         where = f"{path}, line {number}"
         width = width or len(fields)
         require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
-        for column in (word, tag):
-            require(-width <= column < width, f"{where} has {width} columns; there is no column {column}.", BadInput)
-        require(bool(fields[word] and fields[tag]), f"{where} has an empty word or tag.", BadInput)
-        words.append(fields[word])
-        tags.append(fields[tag])
+        require(bool(fields[0] and fields[-1]), f"{where} has an empty word or tag.", BadInput)
+        words.append(fields[0])
+        tags.append(fields[-1])
     finish()
     require(bool(sentences), f"{path} has no sentences.", BadInput)
     return sentences
@@ -80,13 +79,3 @@ def to_iob2(tags: list[str]) -> list[str]:
         found.append(f"B-{tag[2:]}" if starts else tag)
         before = tag
     return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        # only \n ends a line: a word may be any other character, such as U+2028
-        return [line.rstrip("\r") for line in path.read_text("utf-8-sig").split("\n")]
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it.") from None

@@ -35,7 +35,6 @@ class Encoded:
     targets: Arrays = field(default_factory=dict)  # (E, …)
     token_targets: Arrays = field(default_factory=dict)  # (N,)
     by_column: bool = False
-    shortened: int = 0  # sequences that were cut to fit
 
     def __len__(self) -> int:
         return len(self.members)
@@ -127,7 +126,6 @@ class Writer:
         targets: Arrays | None = None,
         token_targets: Arrays | None = None,
         by_column: bool = False,
-        shortened: int = 0,
     ) -> Encoded:
         """Close the arrays; without `members`, every sequence is an item. Segments that are all 0 need no array."""
         ids = np.frombuffer(self._ids, dtype=np.int32) if self._ids else np.zeros(0, dtype=np.int32)
@@ -135,7 +133,7 @@ class Writer:
         if members is None:
             members = np.arange(len(self._ends) - 1).reshape(-1, 1)
         offsets = np.array(self._ends, dtype=np.int64)
-        return Encoded(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column, shortened)
+        return Encoded(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column)
 
 
 def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:

@@ -100,34 +100,25 @@ class FineTuning:
 
 
 class InOrder:
-    """All items once, longest first, and the way back: what a model says is put in the order of the examples."""
+    """All items once, longest first, and the way back: what a model says of each token is put in the first order."""
 
     def __init__(self, encoded: Encoded, *, tokens: int = 16_384) -> None:
         require(tokens > 0, f"A batch of {tokens} tokens is empty; give 1 or more.")
         lengths = encoded.lengths()
         self.encoded = encoded
-        self.batches = _cut(np.argsort(-lengths, kind="stable"), lengths, tokens)
-
-    def __len__(self) -> int:
-        return len(self.batches)
+        self._batches = _cut(np.argsort(-lengths, kind="stable"), lengths, tokens)
 
     def __iter__(self) -> Iterator[Batch]:
-        return map(self.encoded.batch, self.batches)
-
-    def items(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Put back one row per item: (E, …)."""
-        return _put_back(outputs, self.batches, len(self.encoded))
-
-    def sequences(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Put back one row per sequence: (S, …), such as one for each choice."""
-        return _put_back(
-            outputs, [self.encoded.sequences(items) for items in self.batches], len(self.encoded.offsets) - 1
-        )
+        return map(self.encoded.batch, self._batches)
 
     def tokens(self, outputs: Sequence[Tensor]) -> Tensor:
         """Put back one row per token: (N, …), in the order of `encoded.ids`."""
-        places = [self.encoded.places(self.encoded.sequences(items)) for items in self.batches]
-        return _put_back(outputs, places, self.encoded.tokens)
+        given = torch.cat(list(outputs)).cpu()
+        places = np.concatenate([self.encoded.places(self.encoded.sequences(items)) for items in self._batches])
+        require(len(given) == len(places), f"{len(given)} rows cannot be put back in {len(places)} places.")
+        found = torch.empty_like(given)
+        found[torch.from_numpy(places)] = given
+        return found
 
 
 def _cut(items: Items, cost: NDArray[np.int64], size: int) -> list[Items]:
@@ -149,12 +140,3 @@ def _sorted_inside(batches: list[Items], lengths: NDArray[np.int64]) -> list[Ite
     sizes = [len(batch) for batch in batches]
     within = np.lexsort((-lengths[items], np.repeat(np.arange(len(batches)), sizes)))
     return np.split(items[within], np.cumsum(sizes)[:-1])
-
-
-def _put_back(outputs: Sequence[Tensor], places: Sequence[Items], count: int) -> Tensor:
-    given = torch.cat(list(outputs)).cpu()
-    where = np.concatenate(places)
-    require(len(given) == len(where), f"{len(given)} rows cannot be put back in {len(where)} places.")
-    found = given.new_zeros(count, *given.shape[1:])
-    found[torch.from_numpy(where)] = given
-    return found

@@ -8,29 +8,18 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import Source
+from clearhead.data.source import Derived
 from clearhead.nn.layout import Packed
 
 NOTHING = -100  # beyond the ends of a sequence
 
 
-class Following:
+class Following(Derived):
     """Another source's batches, with targets `next` (N,) and `previous` (N,): the neighbours in the same sequence."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
         return with_neighbours(self.source.batch(index))
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill."""
-        return self.source.batches_in(epochs)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return self.source.epoch_of(index)
 
 
 def with_neighbours(batch: Batch) -> Batch:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.columns import Say, choose, open_table
+from clearhead.data.columns import choose, open_table
 from clearhead.data.encoded import Encoded, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.following import NOTHING
-from clearhead.data.readers import read_pairs
+from clearhead.data.readers import strings
 from clearhead.data.running import round_a_document
 from clearhead.errors import BadInput, require
 from clearhead.text.tokenizer import Tokenizer
@@ -25,18 +25,17 @@ SEPARATOR = "\n"  # belongs to the answer, so that a model that is given a promp
 log = logging.getLogger(__name__)
 
 
-def read_instructions(
-    source: str | Path, *, text: str | None = None, pair: str | None = None, say: Say = log.info
-) -> list[PairExample]:
+def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
     """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
-    table = open_table(source, None, say)
-    found = choose(table, "prompt", text, PROMPTS, say), choose(table, "answer", pair, ANSWERS, say)
-    there = ", ".join(map(repr, table.columns))
-    require(None not in found, f"{table.name} has no prompt and answer among its columns {there}; name them.", BadInput)
-    pairs = read_pairs(source, first=found[0], second=found[1], say=say)
-    empty = next((row for row, one in enumerate(pairs) if not one.second.strip()), None)
+    table = open_table(source)
+    prompt, answer = choose(table, "prompt", text, PROMPTS), choose(table, "answer", pair, ANSWERS)
+    if prompt is None or answer is None:
+        there = ", ".join(map(repr, table.columns))
+        raise BadInput(f"{table.name} has no prompt and answer among its columns {there}; name them.")
+    answers = strings(table, answer)
+    empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
     require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
-    return [PairExample(one.first, one.second) for one in pairs]
+    return list(map(PairExample, strings(table, prompt), answers))
 
 
 def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int) -> Encoded:
@@ -62,11 +61,5 @@ def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *
         log.warning("%d examples were longer than the model takes and were cut.", shortened)
     members = np.arange(len(examples)).reshape(-1, 1)
     targets = {"next": np.array(labels, dtype=np.int64)}
-    return Encoded(
-        np.array(ids, dtype=np.int32),
-        np.array(ends, dtype=np.int64),
-        None,
-        members,
-        token_targets=targets,
-        shortened=shortened,
-    )
+    offsets = np.array(ends, dtype=np.int64)
+    return Encoded(np.array(ids, dtype=np.int32), offsets, None, members, token_targets=targets)

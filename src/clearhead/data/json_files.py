@@ -4,16 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import BadInput, NotFound
+from clearhead.errors import BadInput
+from clearhead.text.streams import unpacked
 
 
 def read_json(path: str | Path) -> Any:
     """The content of a JSON file; whatever is wrong with it becomes one sentence."""
+    with unpacked(Path(path)) as (_, content):
+        text = content.read().decode("utf-8-sig")
     try:
-        return json.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:  # UnicodeDecodeError is one too
-        raise BadInput(f"{path} is not JSON in UTF-8 ({error}).") from None
+        return json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON ({error}).") from None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clearhead.data.batch import Batch
 from clearhead.data.choosing import choose_pieces, choose_spans, choose_words
 from clearhead.data.shards import Ints
-from clearhead.data.source import Source, rng
+from clearhead.data.source import Derived, Source, rng
 from clearhead.errors import require
 from clearhead.text.template import Special
 from clearhead.text.tokenizer import Tokenizer
@@ -33,14 +33,21 @@ class Vocabulary:
     def of(cls, tokenizer: Tokenizer) -> Self:
         """Find the special ids, and which pieces go on with a word: ##s for BERT, those without Ġ or ▁ for others."""
         tokens = [tokenizer.id_to_token(i) or "" for i in range(tokenizer.vocabulary)]
-        special = np.zeros(len(tokens), dtype=bool)
-        special[[i for token in tokenizer.special.values() if (i := tokenizer.token_to_id(token)) is not None]] = True
-        special[[item.id for item in tokenizer.template.pair if isinstance(item, Special)]] = True
+        special = special_tokens(tokenizer)
         if any(token.startswith("##") for token in tokens):
             continues = [token.startswith("##") for token in tokens]
         else:
             continues = [token[:1] not in ("Ġ", "▁") and not _PUNCTUATION.issuperset(token) for token in tokens]
         return cls(mask_id=tokenizer.mask_id, special=special, continues=np.array(continues) & ~special)
+
+
+def special_tokens(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Which tokens are no text, (V,): those with a role, and those that the tokenizer puts round texts."""
+    found = np.zeros(tokenizer.vocabulary, dtype=bool)
+    named = map(tokenizer.token_to_id, tokenizer.special.values())
+    found[[token for token in named if token is not None]] = True
+    found[[item.id for item in tokenizer.template.pair if isinstance(item, Special)]] = True
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +78,13 @@ class Masking:
         return min(max(wanted, min(self.multiple, candidates)), candidates)
 
 
-class Masked:
+class Masked(Derived):
     """Another source's batches, masked; which tokens are chosen depends on the seed and the batch's number alone."""
 
     def __init__(
         self, source: Source, vocabulary: Vocabulary, masking: Masking | None = None, *, seed: int = 0
     ) -> None:
-        self.source = source
+        super().__init__(source)
         self._vocabulary = vocabulary
         self._masking = masking or Masking()
         self._seed = seed
@@ -85,14 +92,6 @@ class Masked:
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
         return mask(self.source.batch(index), self._vocabulary, self._masking, rng(self._seed, index, _DRAW))
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill."""
-        return self.source.batches_in(epochs)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return self.source.epoch_of(index)
 
 
 def mask(batch: Batch, vocabulary: Vocabulary, masking: Masking, draw: np.random.Generator) -> Batch:

@@ -2,6 +2,7 @@
 
 # B pairs · N packed tokens
 
+import logging
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,9 +16,12 @@ from clearhead.data.encoded import Encoded, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.finetuning import FineTuning
 from clearhead.data.readers import read_pairs
+from clearhead.data.source import Derived
 from clearhead.errors import BadInput, require
-from clearhead.text.streams import kind, unpacked
+from clearhead.text.streams import kind, read_lines
 from clearhead.text.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
 
 _TABLES = (".csv", ".json", ".jsonl", ".parquet")
 
@@ -34,7 +38,7 @@ def read_parallel(
     if len(sources) == 2:
         named = first or second
         require(named is None, f"two files have no columns, such as {named!r}; leave --text and --pair out", BadInput)
-        left, right = (_lines(Path(source)) for source in sources)
+        left, right = (read_lines(Path(source)) for source in sources)
         require(
             len(left) == len(right),
             f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}; they must go line by line",
@@ -61,8 +65,8 @@ def encode_parallel(
 ) -> Encoded:
     """Tokenise pairs; each side ends with the end token and begins with none.
 
-    A side longer than `length` tokens, the end included, is cut; `shortened` says how many were. `targets` is the
-    tokenizer of the second sides, if they have one of their own with the same ids.
+    A side longer than `length` tokens, the end included, is cut. `targets` is the tokenizer of the second
+    sides, if they have one of their own with the same ids.
     """
     require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
     read = ids_of(tokenizer, [pair.first for pair in pairs])
@@ -73,12 +77,14 @@ def encode_parallel(
         ids.extend(sentence[: length - 1])
         ids.append(tokenizer.sep_id)
         ends.append(len(ids))
+    if shortened:
+        log.warning("%d sentences were longer than %d tokens and were cut.", shortened, length)
     members = np.arange(2 * len(pairs)).reshape(-1, 2)
     offsets = np.array(ends, dtype=np.int64)
-    return Encoded(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True, shortened=shortened)
+    return Encoded(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True)
 
 
-class Parallel:
+class Parallel(Derived):
     """A source (see `data.source`) of packed pairs, at most `tokens` of both sides to a batch, like lengths together.
 
     A batch holds the targets; its `source` holds what they are translations of.
@@ -86,18 +92,11 @@ class Parallel:
 
     def __init__(self, encoded: Encoded, *, seed: int, tokens: int) -> None:
         self._plan = FineTuning(encoded, seed=seed, tokens=tokens, grouped=True)
+        super().__init__(self._plan)
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`: always the same one."""
         return pair_batch(self._plan.encoded, self._plan.items(index))
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs are."""
-        return self._plan.batches_in(epochs)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return self._plan.epoch_of(index)
 
 
 def pair_batch(encoded: Encoded, items: NDArray[np.int64]) -> Batch:
@@ -110,18 +109,11 @@ def _side(encoded: Encoded, side: int) -> Encoded:
     return Encoded(encoded.ids, encoded.offsets, None, encoded.members[:, side : side + 1])
 
 
-def _lines(path: Path) -> list[str]:
-    with unpacked(path) as (_, content):
-        text = content.read().decode("utf-8-sig")
-    # only "\n" ends a line: the other characters that Python takes for an end would shift all lines after them
-    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
-
-
 def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
     for name in wanted:
         require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
     first, second = (int(name) - 1 for name in wanted)
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("\t")
         require(
             len(fields) > max(first, second),

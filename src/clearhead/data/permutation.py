@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import Source, rng
+from clearhead.data.masking import special_tokens
+from clearhead.data.source import Derived, Source, rng
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
 from clearhead.text.template import Special
@@ -19,7 +20,7 @@ _DRAW = 6  # keeps these draws apart from the other draws of a batch
 SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
 
 
-class Permuted:
+class Permuted(Derived):
     """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
 
     Their target `place` (M,) is where each stands in its text. Special tokens are never asked for.
@@ -27,30 +28,20 @@ class Permuted:
 
     def __init__(self, source: Source, tokenizer: Tokenizer, *, share: float = SHARE, seed: int = 0) -> None:
         require(0 < share < 1, f"The share to guess is {share}; it must lie between 0 and 1.")
-        self.source = source
+        super().__init__(source)
         self._share, self._seed = share, seed
-        self._special = np.zeros(tokenizer.vocabulary, dtype=bool)
-        for token in tokenizer.special.values():
-            self._special[tokenizer.token_to_id(token)] = True
+        self._special = special_tokens(tokenizer)
         # which segment a special token is in is known; the rest of a single text is in the first
         self._segments = torch.zeros(tokenizer.vocabulary, dtype=torch.int64)
         for item in tokenizer.template.single:
             if isinstance(item, Special):
-                self._special[item.id], self._segments[item.id] = True, item.segment
+                self._segments[item.id] = item.segment
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
         text = self.source.batch(index)
         text = replace(text, segments=self._segments[text.ids])
         return permute(text, self._special, self._share, rng(self._seed, index, _DRAW))
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill."""
-        return self.source.batches_in(epochs)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return self.source.epoch_of(index)
 
 
 def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.random.Generator) -> Batch:

@@ -1,20 +1,17 @@
 """Tables to examples: texts and pairs of texts with labels or scores, words with tags, choices."""
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clearhead.data.columns import CLASSES, SCORES, Say, choose, choose_texts, open_table
+from clearhead.data.columns import CLASSES, SCORES, choose, choose_texts, open_table
 from clearhead.data.examples import ChoiceExample, Label, PairExample, TextExample, WordsExample
 from clearhead.data.tables import Table
 from clearhead.errors import BadInput, require
 
 CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
 ParseLabel = Callable[[object], Label]
-
-log = logging.getLogger(__name__)
 
 
 def a_class(value: object) -> str:
@@ -60,19 +57,17 @@ def read_texts(
     pair: str | None = None,
     label: str | None = None,
     parse: ParseLabel = a_class,
-    header: Sequence[str] | None = None,
-    say: Say = log.info,
 ) -> list[TextExample]:
     """Read texts or pairs with their labels; `parse` is a_class, a_score or some_classes.
 
-    Without a label column, all labels are None. Guessed columns are told to `say`.
+    Without a label column, all labels are None.
     """
-    table = open_table(source, header, say)
-    first, second = choose_texts(table, text, pair, say)
-    target = choose(table, "label", label, CLASSES if parse is a_class or parse is some_classes else SCORES, say)
-    seconds = [None] * len(table) if second is None else _strings(table, second)
+    table = open_table(source)
+    first, second = choose_texts(table, text, pair)
+    target = choose(table, "label", label, CLASSES if parse is a_class or parse is some_classes else SCORES)
+    seconds = [None] * len(table) if second is None else strings(table, second)
     labels = [None] * len(table) if target is None else _parsed(table, target, parse)
-    return list(map(TextExample, _strings(table, first), seconds, labels))
+    return list(map(TextExample, strings(table, first), seconds, labels))
 
 
 def read_pairs(
@@ -81,25 +76,21 @@ def read_pairs(
     first: str | None = None,
     second: str | None = None,
     score: str | None = None,
-    header: Sequence[str] | None = None,
-    say: Say = log.info,
 ) -> list[PairExample]:
     """Read pairs of texts that belong together, with a score where there is a column of that name."""
-    table = open_table(source, header, say)
-    left, right = choose_texts(table, first, second, say, need_pair=True)
-    target = choose(table, "score", score, SCORES[:-1], say)
+    table = open_table(source)
+    left, right = choose_texts(table, first, second, need_pair=True)
+    target = choose(table, "score", score, SCORES[:-1])
     scores = [None] * len(table) if target is None else _parsed(table, target, a_score)
-    return list(map(PairExample, _strings(table, left), _strings(table, str(right)), scores))  # type: ignore[arg-type]
+    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
 
 
-def read_words(
-    source: str | Path, *, words: str | None = None, tags: str | None = None, say: Say = log.info
-) -> list[WordsExample]:
+def read_words(source: str | Path, *, words: str | None = None, tags: str | None = None) -> list[WordsExample]:
     """Read sentences that are lists of words, with a list of tags each, from json, jsonl, parquet or the hub."""
-    table = open_table(source, None, say)
-    column = choose(table, "words", words, ("words", "tokens"), say)
+    table = open_table(source)
+    column = choose(table, "words", words, ("words", "tokens"))
     require(column is not None, f"{table.name} has no column of words among {list(table.columns)}; name it.", BadInput)
-    target = choose(table, "tags", tags, ("tags", "ner_tags", "pos_tags", "labels"), say)
+    target = choose(table, "tags", tags, ("tags", "ner_tags", "pos_tags", "labels"))
     sentences = _lists(table, str(column))
     if target is None:
         return [WordsExample(tuple(sentence)) for sentence in sentences]
@@ -116,34 +107,33 @@ def read_choices(
     context: str | None = None,
     choices: str | Sequence[str] | None = None,
     label: str | None = None,
-    say: Say = log.info,
 ) -> list[ChoiceExample]:
     """Read what may follow a context: a column that is a list, or several columns (SWAG: ending0 … ending3).
 
     The label counts from 0, or is the right choice itself, or its letter (MuTual: A … D). A question beside the context
     (RACE: article, question) goes with each choice.
     """
-    table = open_table(source, None, say)
-    column = choose(table, "context", context, CONTEXTS, say)
+    table = open_table(source)
+    column = choose(table, "context", context, CONTEXTS)
     require(column is not None, f"{table.name} has no context among {list(table.columns)}; name its column.", BadInput)
     if choices is None:
         endings = tuple(name for name in table.columns if name.rstrip("0123456789") in ("ending", "choice", "option"))
-        choices = endings or choose(table, "choices", None, ("choices", "endings", "options"), say)
+        choices = endings or choose(table, "choices", None, ("choices", "endings", "options"))
     require(bool(choices), f"{table.name} has no choices among {list(table.columns)}; name their columns.", BadInput)
     if isinstance(choices, str):
         offered = _lists(table, choices)
     else:
-        offered = [list(row) for row in zip(*(_strings(table, name) for name in choices or ()), strict=True)]
-    target = choose(table, "label", label, ("label", "answer", "answers"), say)
+        offered = [list(row) for row in zip(*(strings(table, name) for name in choices or ()), strict=True)]
+    target = choose(table, "label", label, ("label", "answer", "answers"))
     answers = [None] * len(table) if target is None else _parsed(table, target, a_class)
     found = [
         choice_example(start, options, None if answer is None else str(answer), table.where(row))
-        for row, (start, options, answer) in enumerate(zip(_strings(table, str(column)), offered, answers, strict=True))
+        for row, (start, options, answer) in enumerate(zip(strings(table, str(column)), offered, answers, strict=True))
     ]
-    asked = choose(table, "question", None, ("question",), say)
+    asked = choose(table, "question", None, ("question",))
     if asked in (None, column):
         return found
-    return [with_question(*pair) for pair in zip(found, _strings(table, str(asked)), strict=True)]
+    return [with_question(*pair) for pair in zip(found, strings(table, str(asked)), strict=True)]
 
 
 def with_question(example: ChoiceExample, question: str) -> ChoiceExample:
@@ -162,7 +152,8 @@ def choice_example(context: str, choices: Sequence[str], answer: str | None, whe
     return ChoiceExample(context, tuple(choices), number)
 
 
-def _strings(table: Table, column: str) -> list[str]:
+def strings(table: Table, column: str) -> list[str]:
+    """The texts of a column."""
     values = table.column(column)
     for row, value in enumerate(values):
         require(isinstance(value, str), f"{table.where(row)} has {value!r} for {column!r}, which is no text.", BadInput)

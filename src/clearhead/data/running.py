@@ -13,7 +13,6 @@ from clearhead.data.source import order
 from clearhead.data.wrapping import require_same
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
-from clearhead.text.template import Special
 from clearhead.text.tokenizer import Tokenizer
 
 
@@ -89,12 +88,10 @@ class RunningText:
         return documents, np.cumsum(self._lengths[documents] + len(self._before) + len(self._after))
 
 
-def round_a_document(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def round_a_document(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The tokens before and after a document; there is always one after it."""
-    single = tokenizer.template.single
-    text = next(i for i, item in enumerate(single) if not isinstance(item, Special))
-    before, after = ([item.id for item in part if isinstance(item, Special)] for part in (single[:text], single[text:]))
-    return before, after or [tokenizer.sep_id]
+    before, after = tokenizer.template.round_one
+    return before, after or (tokenizer.sep_id,)
 
 
 def _put(row: Ints, places: Ints, token: int) -> None:

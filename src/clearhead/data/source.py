@@ -21,6 +21,21 @@ class Source(Protocol):
         """How many epochs have gone by before batch `index`."""
 
 
+class Derived:
+    """What sources that make their batches of another source's have in common: they are as many."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def batches_in(self, epochs: float) -> int:
+        """How many batches this many epochs are."""
+        return self.source.batches_in(epochs)
+
+    def epoch_of(self, index: int) -> float:
+        """How many epochs have gone by before batch `index`."""
+        return self.source.epoch_of(index)
+
+
 def rng(seed: int, *place: int) -> np.random.Generator:
     """Give the random numbers that belong to one place, such as (epoch, index): the same on every machine."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *place])))

@@ -13,7 +13,7 @@ import numpy as np
 
 from clearhead.data.batch import Batch
 from clearhead.data.shards import Ints
-from clearhead.data.source import Source, rng
+from clearhead.data.source import Derived, Source, rng
 from clearhead.errors import BadInput, require
 from clearhead.text.tokenizer import Tokenizer
 
@@ -39,13 +39,13 @@ class Corruption:
         return out, min(max(round(out / self.span), 1), length - out)
 
 
-class Corrupted:
+class Corrupted(Derived):
     """Another source's texts without some spans, as `source`, and the spans to be written, as the batch itself."""
 
     def __init__(
         self, source: Source, tokenizer: Tokenizer, corruption: Corruption | None = None, *, length: int, seed: int = 0
     ) -> None:
-        self.source = source
+        super().__init__(source)
         self._sentinels, self._end = sentinels(tokenizer), tokenizer.sep_id
         self._corruption, self._seed = corruption or Corruption(), seed
         spans = self._corruption.counts(length)[1]
@@ -59,14 +59,6 @@ class Corrupted:
         """Make batch number `index`."""
         draw = rng(self._seed, index, _DRAW)
         return corrupt(self.source.batch(index), self._sentinels, self._end, self._corruption, draw)
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill."""
-        return self.source.batches_in(epochs)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return self.source.epoch_of(index)
 
 
 def sentinels(tokenizer: Tokenizer) -> list[int]:

@@ -27,7 +27,7 @@ def read_questions(source: str | Path) -> list[QuestionExample]:
 
     Answers are {"text": [...], "answer_start": [...]}; where both are empty, the question cannot be answered.
     """
-    table = open_table(source, None)
+    table = open_table(source)
     names = ("id", "question", "context", *(("answers",) if "answers" in table.columns else ()))
     found = []
     for row, values in enumerate(zip(*map(table.column, names), strict=True)):

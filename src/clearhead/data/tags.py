@@ -25,16 +25,6 @@ class TagWindows:
     words: NDArray[np.int32]  # (N,)
     sizes: NDArray[np.int64]  # words of each sentence
 
-    def by_word(self, values: NDArray[np.int64]) -> list[list[int | None]]:
-        """Give each word its value out of (N,) token values; None for words without pieces."""
-        found: list[list[int | None]] = [[None] * size for size in self.sizes.tolist()]
-        owners = np.repeat(self.owners, np.diff(self.encoded.offsets))
-        speaks = np.flatnonzero(self.words >= 0)
-        rows = zip(owners[speaks].tolist(), self.words[speaks].tolist(), values[speaks].tolist(), strict=True)
-        for owner, word, value in rows:
-            found[owner][word] = value
-        return found
-
 
 def encode_tags(
     examples: Sequence[WordsExample],

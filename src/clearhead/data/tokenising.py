@@ -25,6 +25,7 @@ from clearhead.text.corpus import Progress
 from clearhead.text.tokenizer import Tokenizer
 
 _VERSION = 1  # of the folder and of the sentence rules
+_SHARD_TOKENS = 1 << 24
 _CHARACTERS = 2_000_000  # given to the tokenizer at once
 
 Item = TypeVar("Item")
@@ -37,7 +38,7 @@ def tokenise(
     tokenizer: Tokenizer,
     folder: str | Path,
     *,
-    shard_tokens: int = 1 << 24,
+    shard_tokens: int = _SHARD_TOKENS,
     progress: Progress | None = None,
 ) -> Shards:
     """Tokenise a corpus into a folder, or go on with it, or find it done; `progress` gets the bytes read so far.
@@ -55,7 +56,8 @@ def tokenise(
             shutil.rmtree(left_by_a_kill)
         read = sum(shard["read"] for shard in manifest["shards"])
         texts = itertools.islice(corpus.documents(progress), read, None)
-        for documents in _shards(_documents(texts, tokenizer), shard_tokens):
+        # up to the document that fills a shard: which ones does not depend on where a run began
+        for documents in chunks(_documents(texts, tokenizer), shard_tokens, lambda document: len(document[0])):
             _write(folder, manifest, documents)
         require(bool(manifest["shards"]), "The corpus holds no words; give files with text in them.", BadInput)
         manifest["complete"] = True
@@ -64,11 +66,9 @@ def tokenise(
     return Shards(folder)
 
 
-def find_shards(
-    corpus: Corpus, tokenizer: Tokenizer, folder: str | Path, *, shard_tokens: int = 1 << 24
-) -> Shards | None:
+def find_shards(corpus: Corpus, tokenizer: Tokenizer, folder: str | Path) -> Shards | None:
     """The shards of this corpus and tokenizer, if a folder holds them complete."""
-    manifest = _earlier(Path(folder), _made_of(corpus, tokenizer, shard_tokens))
+    manifest = _earlier(Path(folder), _made_of(corpus, tokenizer, _SHARD_TOKENS))
     return Shards(folder) if manifest is not None and manifest["complete"] else None
 
 
@@ -114,22 +114,10 @@ def _ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield item
 
 
-def _shards(documents: Iterable[Document], shard_tokens: int) -> Iterator[list[Document]]:
-    """Documents up to the one that fills the shard: which ones does not depend on where a run began."""
-    shard: list[Document] = []
-    size = 0
-    for document in documents:
-        shard.append(document)
-        size += len(document[0])
-        if size >= shard_tokens:
-            yield shard
-            shard, size = [], 0
-    if size:
-        yield shard
-
-
 def _write(folder: Path, manifest: dict[str, Any], documents: list[Document]) -> None:
     filled = [(tokens, lengths[lengths > 0]) for tokens, lengths in documents if len(tokens)]
+    if not filled:
+        return
     parts = {
         "tokens": np.concatenate([tokens for tokens, _ in filled]),
         "sentences": np.cumsum(np.concatenate([[0], *(lengths for _, lengths in filled)])).astype(np.uint32),

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch
+from clearhead.data.masking import special_tokens
 from clearhead.data.shards import Ints, Shards
 from clearhead.data.source import order, rng
 from clearhead.data.wrapping import require_same
@@ -97,8 +98,7 @@ def count_words(shards: Shards, tokenizer: Tokenizer) -> NDArray[np.float64]:
     for first in range(0, len(starts) - 1, _DOCUMENTS):
         some = starts[first : first + _DOCUMENTS + 1]
         counts += np.bincount(shards.gather(some[:-1], np.diff(some)), minlength=len(counts))
-    for token in tokenizer.special.values():
-        counts[tokenizer.token_to_id(token)] = 0
+    counts[special_tokens(tokenizer)] = 0
     require(
         bool(counts.any()), "the corpus holds no word that the tokenizer knows; train the tokenizer on it", BadConfig
     )

@@ -14,8 +14,6 @@ from clearhead.evaluation.checks import same_length
 
 Span = tuple[int, int, str]  # first token, one past the last, type
 
-_SCHEMES = {"iob1": "IOB1", "iob2": "IOB2", "bio": "IOB2", "iobes": "IOBES", "bioes": "IOBES"}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpanScore:
@@ -105,25 +103,6 @@ def spans(tags: Sequence[str]) -> list[Span]:
             start = position
         before, before_type = prefix, name
     return found
-
-
-def convert(tags: Sequence[str], scheme: str) -> list[str]:
-    """Write the spans of one sentence, tagged in any scheme, in "IOB1", "IOB2" ("BIO") or "IOBES" ("BIOES")."""
-    target = _SCHEMES.get(scheme.lower())
-    if target is None:
-        raise BadInput(f"There is no tagging scheme {scheme!r}; choose IOB1, IOB2 (BIO) or IOBES (BIOES).")
-    written = ["O"] * len(tags)
-    end_before, type_before = -1, ""
-    for start, end, name in spans(tags):
-        touches = start == end_before and name == type_before
-        prefixes = ["I"] * (end - start)
-        if target != "IOB1" or touches:
-            prefixes[0] = "B"
-        if target == "IOBES":
-            prefixes[-1] = "S" if end - start == 1 else "E"
-        written[start:end] = [f"{prefix}-{name}" if name else prefix for prefix in prefixes]
-        end_before, type_before = end, name
-    return written
 
 
 def _split(tag: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A translator on a test set: BLEU and chrF with their signatures, and what it wrote."""
+"""A translator on a test set: BLEU and chrF with their signatures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,13 @@ from clearhead.pipelines.write import Writer
 
 @dataclass(frozen=True, slots=True)
 class TranslationFigures:
-    """The scores of a test set and the translations they are of."""
+    """The scores of a test set."""
 
     bleu: TranslationScore
     chrf: TranslationScore
-    translations: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it, without the translations."""
+        """As JSON has it."""
         return {
             "bleu": self.bleu.score,
             "bleu_signature": self.bleu.signature,
@@ -37,4 +36,4 @@ def evaluate_translation(
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
     found = rewrite(writer, sources, Manner(beams=beams), whole=True, progress=progress)
     written = [one.text for one in found]
-    return TranslationFigures(bleu(references, written), chrf(references, written), tuple(written))
+    return TranslationFigures(bleu(references, written), chrf(references, written))

@@ -8,14 +8,15 @@ from torch import Tensor
 
 from clearhead.errors import BadConfig, require
 from clearhead.hub.folder import Checkpoint
+from clearhead.hub.names import NAMES
 
 
 @torch.no_grad()
 def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkpoint:
     """Give the checkpoint with an eye for capitals; its encoder gets other embeddings. `table` was learnt before."""
     family, tokenizer = checkpoint.description.family, checkpoint.tokenizer
-    if family != "modernbert" or tokenizer is None:
-        raise BadConfig(f"capitals are told to modernbert with its tokenizer, not to {family}; leave capitals out")
+    if tokenizer is None or not NAMES[family].reads_capitals:
+        raise BadConfig(f"capitals are told to a model with a table for them, not to {family}; leave capitals out")
     encoder = checkpoint.network.encoder
     if encoder.embeddings.capital is not None and table is None:
         return checkpoint  # what it has learnt before is kept

@@ -37,7 +37,6 @@ def model_card(
     name: str,
     parameters: int | None = None,
     sentences: bool = False,
-    license_id: str | None = None,
     base_model: str | None = None,
 ) -> str:
     """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
@@ -45,7 +44,7 @@ def model_card(
     task = _READ_AND_WRITE.get(description.family) if "causal_lm" in heads else None
     task = task or _task(heads, sentences)
     parts = [
-        _front_matter(["transformers", "safetensors", description.family], task, license_id, base_model),
+        _front_matter(["transformers", "safetensors", description.family], task, base_model),
         f"# {name.rsplit('/', 1)[-1]}",
         _summary(description, heads, parameters, base_model),
         _sizes(description.config),
@@ -59,7 +58,7 @@ def recurrent_card(model: RecurrentModel, *, name: str, base_model: str | None =
     """Write the card of a model from before the Transformer, which clearhead alone reads."""
     origin = f" It was made from {_code(base_model)}." if base_model else ""
     parts = [
-        _front_matter(["safetensors", model.kind], _RECURRENT.get(model.kind.partition("-")[0]), None, base_model),
+        _front_matter(["safetensors", model.kind], _RECURRENT.get(model.kind.partition("-")[0]), base_model),
         f"# {name}",
         f"A {_code(model.kind)}, which is from before the Transformer, with {model.parameters:,} parameters.{origin}",
         _sizes(model.network.config),
@@ -84,12 +83,11 @@ def _task(heads: tuple[str, ...], sentences: bool) -> str | None:
     return tasks[0] if tasks else None if heads else "feature-extraction"
 
 
-def _front_matter(tags: list[str], task: str | None, license_id: str | None, base_model: str | None) -> str:
+def _front_matter(tags: list[str], task: str | None, base_model: str | None) -> str:
     entries: dict[str, Any] = {
         "library_name": "clearhead",
         "tags": ["clearhead", *tags],
         "pipeline_tag": task,
-        "license": license_id,
         "base_model": base_model,
     }
     # a JSON value is a YAML value, whatever characters are in it

@@ -58,7 +58,7 @@ def read_config(folder: Path) -> Description:
         content = NAMES[family].read_config(content)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
-    config = _build(EVERY[family].config, content, path)
+    config = build_config(EVERY[family].config, content, path)
     known = {spec.name for spec in fields(config)} | _BESIDE | set(NAMES[family].fixed)
     threshold, content = _take_threshold(content, path)
     extra = {name: value for name, value in content.items() if name not in known}
@@ -101,7 +101,8 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def _build(kind: type, content: dict[str, Any], path: Path) -> Any:
+def build_config(kind: type, content: dict[str, Any], path: Path) -> Any:
+    """Make a configuration of the fields it knows; `path` is where they were read."""
     hints = get_type_hints(kind)
     values = {}
     for spec in fields(kind):

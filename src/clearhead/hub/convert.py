@@ -14,7 +14,7 @@ from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint
 from clearhead.hub.atomic import staged
 from clearhead.hub.names import NAMES
 from clearhead.hub.remote import COMPANIONS
-from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, read_json, write_tensors
+from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, weight_map, write_tensors
 
 
 def convert(source: Path, target: Path | None = None, *, overwrite: bool = False) -> Path:
@@ -53,9 +53,7 @@ def _pickle(source: Path) -> Path:
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
-    shards = read_json(index).get("weight_map")
-    if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
-        raise BadCheckpoint(f"{index} has no usable weight_map; fetch it again")
+    shards = weight_map(index)
     tensors: dict[str, Tensor] = {}
     for shard in sorted(set(shards.values())):
         if Path(shard).name != shard or not (index.parent / shard).is_file():

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,10 +50,11 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     _drop_redundant(tensors, names, folder)
     outputs = _heads_in(tensors, names, description)
     network = build_network(description, outputs, device="meta")
-    tokenizer = _read_tokenizer(folder, description.config.vocab_size)
+    tokenizer = _tokenizer_in(folder, description.config.vocab_size)
     if tokenizer is not None and tokenizer.tells_capitals:
-        if description.family != "modernbert":
-            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which only modernbert reads; copy it again")
+        if not names.reads_capitals:
+            family = description.family
+            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
         network.encoder.embeddings.tell_capitals()
     parameters = dict(network.named_parameters())
     state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
@@ -77,7 +79,7 @@ def read_outline(folder: Path) -> Checkpoint:
     return Checkpoint(
         description=description,
         network=build_network(description, {}, device="meta"),
-        tokenizer=_read_tokenizer(folder, description.config.vocab_size),
+        tokenizer=_tokenizer_in(folder, description.config.vocab_size),
         sentence=read_sentence_vector(folder),
     )
 
@@ -107,7 +109,7 @@ def write_folder(
     if not names.architectures[description.architecture or ""]:
         tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
-    if not small and "encoder.embeddings.capital.weight" in dict(part.named_parameters()):
+    if not small and getattr(network.encoder.embeddings, "capital", None) is not None:
         log.warning(
             "%s: transformers does not read the table for capitals, which counts for every word: its results are "
             "worse there",
@@ -118,7 +120,10 @@ def write_folder(
         (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         write_tensors(tensors, stage / WEIGHTS, small=small)
         if checkpoint.tokenizer is not None:
-            _tokenizer_to_save(checkpoint.tokenizer, description.family, network).save(stage)
+            tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)
+            longest = network.encoder.max_length
+            said = "model_max_length" in tokenizer.settings or longest == sys.maxsize  # where no text is too long
+            tokenizer.save(stage, max_length=None if said else longest)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
@@ -241,9 +246,13 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, 
     return tuple(f"LABEL_{i}" for i in range(counts[0]))
 
 
-def _read_tokenizer(folder: Path, embedded: int) -> Tokenizer | None:
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
-        return None
+def _tokenizer_in(folder: Path, embedded: int) -> Tokenizer | None:
+    there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
+    return read_tokenizer(folder, embedded) if there else None
+
+
+def read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
+    """Read the tokenizer of a model that has a vector for so many tokens."""
     tokenizer = Tokenizer.from_folder(folder)
     if tokenizer.vocabulary > embedded:
         raise BadCheckpoint(

@@ -6,16 +6,17 @@ No Hugging Face library knows these models, so that tensors keep the names of th
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadConfig
 from clearhead.hub.atomic import staged
+from clearhead.hub.config import build_config
+from clearhead.hub.folder import read_tokenizer
 from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
 from clearhead.models import RECURRENT
-from clearhead.nn.config import typed
 from clearhead.text import Tokenizer
 
 
@@ -56,13 +57,7 @@ class RecurrentModel:
         with torch.no_grad():
             for name, tensor in ours.items():
                 tensor.copy_(theirs[name])
-        tokenizer = Tokenizer.from_folder(folder)
-        if tokenizer.vocabulary > network.config.vocab_size:
-            raise BadCheckpoint(
-                f"{folder}: the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for "
-                f"{network.config.vocab_size}; they are from different models"
-            )
-        return cls(kind, network.eval(), tokenizer)
+        return cls(kind, network.eval(), read_tokenizer(folder, network.config.vocab_size))
 
 
 def is_recurrent(folder: Path) -> bool:
@@ -82,12 +77,7 @@ def _build(path: Path) -> tuple[str, Any]:
     if not isinstance(kind, str) or kind not in RECURRENT:
         raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT)}")
     family = RECURRENT[kind]
-    hints = get_type_hints(family.config)
     known = {spec.name for spec in fields(family.config)}
     if unknown := sorted(set(content) - known):
         raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {kind} knows {', '.join(sorted(known))}")
-    try:
-        config = family.config(**{name: typed(value, hints[name], name) for name, value in content.items()})
-    except BadConfig as error:
-        raise BadConfig(f"{path}: {error}") from None
-    return kind, family.network(config)
+    return kind, family.network(build_config(family.config, content, path))

@@ -52,15 +52,7 @@ def find(name: str | Path) -> Path:
     return _fetch(repo, revision or None)
 
 
-def publish(
-    folder: Path,
-    name: str,
-    *,
-    private: bool = False,
-    token: str | None = None,
-    message: str | None = None,
-    card: str | None = None,
-) -> str:
+def publish(folder: Path, name: str, *, private: bool = False, card: str | None = None) -> str:
     """Make the hub repository `name` hold the checkpoint in `folder`, in one commit, and return its URL.
 
     The repository is created if it is not there. Files of an earlier checkpoint that this one lacks leave it.
@@ -72,7 +64,7 @@ def publish(
 
     from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
 
-    api = HfApi(token=token, library_name="clearhead")
+    api = HfApi(library_name="clearhead")
     with _explained(name, refused=BadInput):
         # None leaves it to the hub: an organisation may have made private its default
         url = api.create_repo(name, private=private or None, exist_ok=True)
@@ -85,7 +77,7 @@ def publish(
         changes += [CommitOperationDelete(file) for file in present if _is_stale(file, files)]
         if card is not None and CARD not in (*files, *present):
             changes.append(CommitOperationAdd(CARD, card.encode()))
-        api.create_commit(url.repo_id, changes, commit_message=message or "Publish with clearhead")
+        api.create_commit(url.repo_id, changes, commit_message="Publish with clearhead")
     return str(url)
 
 
@@ -171,7 +163,7 @@ def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> C
     if isinstance(cause, errors.HfHubHTTPError):
         status = cause.response.status_code
         if status == 401 and refused is not NotFound:
-            return refused(f"{name} needs a valid token of yours; run: hf auth login, or pass token=")
+            return refused(f"{name} needs a valid token of yours; run: hf auth login")
         if isinstance(cause, errors.RepositoryNotFoundError) or status == 404:
             return NotFound(f"{missing} is not on the hub, or is private; check its spelling, or run: hf auth login")
         if status in (401, 403):

@@ -45,7 +45,6 @@ class Skill:
     pooling: str | None = None
     scale: float = 1.0  # of the corrections
     threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
-    capitals: bool = False  # whether it looks at capitals
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -60,8 +59,6 @@ class Skill:
         skill = cls(**content)
         if not is_number(skill.threshold):
             raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number; copy the skill again")
-        if not isinstance(skill.capitals, bool):
-            raise BadCheckpoint(f"{path}: capitals {skill.capitals!r} is neither true nor false; copy the skill again")
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
             raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
         return skill
@@ -79,8 +76,8 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
     for name, module in network.encoder.named_modules():
         if isinstance(module, LoRA):
             tensors |= {f"encoder.{name}.down": module.down, f"encoder.{name}.up": module.up}
-    if skill.capitals:
-        tensors[_CAPITAL] = network.get_parameter(f"{_CAPITAL}.weight")
+    if (capital := getattr(network.encoder.embeddings, "capital", None)) is not None:
+        tensors[_CAPITAL] = capital.weight
     if skill.head is not None:
         head = network.heads[skill.head]
         tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
@@ -99,8 +96,6 @@ def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Che
     if skill.encoder != (known or encoder_digest(old)):
         raise BadCheckpoint(f"the skill in {folder} was made for another encoder; train it again for this one")
     tensors = dict(read_tensors(folder / ADAPTER))
-    if skill.capitals != (_CAPITAL in tensors):
-        raise BadCheckpoint(f"{folder}: {DESCRIPTION} and {ADAPTER} do not agree about capitals; copy the skill again")
     capital = tensors.pop(_CAPITAL, None)
     encoder = _corrected(old, tensors, skill.scale, folder)
     if capital is not None:

@@ -26,7 +26,11 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         return read_tensors(folder / WEIGHTS)
     if (folder / INDEX).is_file():
         tensors: dict[str, Tensor] = {}
-        for shard in sorted(set(_weight_map(folder / INDEX).values())):
+        for shard in sorted(set(weight_map(folder / INDEX).values())):
+            if Path(shard).name != shard or not shard.endswith(".safetensors"):
+                raise UnsafeCheckpoint(
+                    f"{folder / INDEX} names {shard!r}; a shard is a .safetensors file in the same folder"
+                )
             tensors.update(read_tensors(folder / shard))
         return tensors
     for name in PICKLES:
@@ -103,13 +107,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _weight_map(path: Path) -> dict[str, str]:
-    shards = read_json(path).get("weight_map")
-    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
-        raise BadCheckpoint(f"{path} has no usable weight_map; fetch it again")
-    for shard in shards.values():
-        if Path(shard).name != shard or not shard.endswith(".safetensors"):
-            raise UnsafeCheckpoint(f"{path} names {shard!r}; a shard is a .safetensors file in the same folder")
+def weight_map(index: Path) -> dict[str, str]:
+    """Read in which shard each tensor lies, as the index says; what it names is not yet looked at."""
+    shards = read_json(index).get("weight_map")
+    if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
+        raise BadCheckpoint(f"{index} has no usable weight_map; fetch it again")
     return shards
 
 

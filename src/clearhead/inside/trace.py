@@ -152,13 +152,7 @@ def trace_ids(
     )
     network = cast(nn.Module, encoder)  # every encoder is one
     sourced = isinstance(encoder, EncoderDecoder)
-    biased = any(isinstance(part, RelativeAttention | RelativeBias) for part in network.modules())
-    require(
-        not biased,
-        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
-        + (", or see how it writes: look decoding" if sourced else ""),
-        WrongTask,
-    )
+    _refuse_distances(network, sourced=sourced)
     device = next(network.parameters()).device
     layout = Packed.of([len(row)], device)
     blocks = cast(nn.ModuleList, network.get_submodule("encoder_blocks" if sourced else "blocks"))
@@ -176,4 +170,14 @@ def trace_ids(
         embeddings=calls[0].output.float().cpu(),
         layers=read_layers(blocks, calls[1:]),
         output=output.float().cpu(),
+    )
+
+
+def _refuse_distances(encoder: nn.Module, *, sourced: bool) -> None:
+    biased = any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules())
+    require(
+        not biased,
+        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
+        + (", or see how it writes: look decoding" if sourced else ""),
+        WrongTask,
     )

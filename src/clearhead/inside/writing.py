@@ -45,13 +45,11 @@ def looking_parts(writer: Writer) -> list[nn.Module]:
     module: Any = writer.module
     if isinstance(module, Network):
         body: Any = module.encoder
-        return [block.cross.attend for block in body.decoder_blocks] if writer.sourced else _looking_back(body)
+        if writer.sourced:
+            return [block.cross.attend for block in body.decoder_blocks]
+        return [block.attention.attend for block in body.blocks]
     context = getattr(module, "context", None)
     return [context.align] if isinstance(context, AttentionContext) else []
-
-
-def _looking_back(body: Any) -> list[nn.Module]:
-    return [block.attention.attend for block in body.blocks]
 
 
 def _by_step(steps: list[Step], calls: list[Call], layers: int) -> list[Tensor]:

@@ -58,7 +58,7 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
         return JSONResponse(found.data if isinstance(found, View) else found)
 
     async def picture(request: Request) -> Response:
-        page, status = "", 200
+        status = 200
         try:
             found = await _answered(request, desk)
             page = found.html if isinstance(found, View) else message_page("this page has no picture")

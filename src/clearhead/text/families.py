@@ -37,24 +37,12 @@ def albert_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
 
 def bert(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
     """WordPiece: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
-    library = tokenizers.Tokenizer(models.WordPiece(dict(vocabulary), unk_token=_UNKNOWN))
-    library.normalizer = normalizer
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
-    library.decoder = decoders.WordPiece()
-    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
-    return library
+    return _split_as_bert(models.WordPiece(dict(vocabulary), unk_token=_UNKNOWN), vocabulary, normalizer)
 
 
 def words(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """Whole words, split as BERT does, with BERT's special tokens, which the vocabulary must hold."""
-    library = tokenizers.Tokenizer(models.WordLevel(dict(vocabulary), unk_token=_UNKNOWN))
-    library.normalizer = normalizer
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
-    library.decoder = decoders.WordPiece()  # for its spaces: none before a full stop
-    library.add_special_tokens(list(BERT_SPECIALS))
-    return library
+    """Whole words, split as BERT does, with BERT's special tokens."""
+    return _split_as_bert(models.WordLevel(dict(vocabulary), unk_token=_UNKNOWN), vocabulary, normalizer)
 
 
 def roberta(
@@ -110,6 +98,18 @@ def between(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]])
         pair=[*opening, "$A:0", *ending, "$B:0", *ending],
         special_tokens=[*dict.fromkeys((*before, *after))],
     )
+
+
+def _split_as_bert(
+    model: models.Model, vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer
+) -> tokenizers.Tokenizer:
+    library = tokenizers.Tokenizer(model)
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
+    library.decoder = decoders.WordPiece()  # of whole words too, for its spaces: none before a full stop
+    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
 
 
 def _unigrams(

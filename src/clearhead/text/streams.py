@@ -35,6 +35,13 @@ def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         raise BadInput(f"{path} cannot be read ({error}).") from None
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, unpacked. Only \\n ends one: any other character, such as U+2028, may stand within it."""
+    with unpacked(path) as (_, content):
+        text = content.read().decode("utf-8-sig")
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 def kind(path: Path) -> str:
     """The ending that tells what is inside, without that of the packing: ".jsonl" for a.jsonl.xz."""
     return Path(path.stem).suffix if path.suffix in _UNPACK else path.suffix

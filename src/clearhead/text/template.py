@@ -53,10 +53,9 @@ class Template:
     def round_one(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids before one text and after it."""
         place = next(i for i, item in enumerate(self.single) if isinstance(item, Slot))
-        before, after = self.single[:place], self.single[place:]
-        return tuple(i.id for i in before if isinstance(i, Special)), tuple(
-            i.id for i in after if isinstance(i, Special)
-        )
+        sides = self.single[:place], self.single[place:]
+        before, after = (tuple(item.id for item in side if isinstance(item, Special)) for side in sides)
+        return before, after
 
     def specials(self, *, pair: bool) -> int:
         """How many special tokens an input has."""

@@ -66,7 +66,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
-        """Read what a checkpoint folder has: tokenizer.json, or vocab.txt, or vocab.json with merges.txt."""
+        """Read what a checkpoint folder has: tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm."""
         return cls(*files.load_folder(Path(folder)))
 
     @classmethod

@@ -1,8 +1,21 @@
 """BERT as transformers saves it."""
 
-from clearhead.hub.names.table import Names
+from clearhead.hub.names.table import Names, Theirs
 
 _POOLER = "bert.pooler.dense"
+# RoBERTa and ELECTRA have the same
+BLOCK: dict[str, Theirs] = {
+    "blocks.{}.attention.qkv": (
+        "encoder.layer.{}.attention.self.query",
+        "encoder.layer.{}.attention.self.key",
+        "encoder.layer.{}.attention.self.value",
+    ),
+    "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
+    "blocks.{}.norm_1": "encoder.layer.{}.attention.output.LayerNorm",
+    "blocks.{}.feedforward.up": "encoder.layer.{}.intermediate.dense",
+    "blocks.{}.feedforward.down": "encoder.layer.{}.output.dense",
+    "blocks.{}.norm_2": "encoder.layer.{}.output.LayerNorm",
+}
 
 NAMES = Names(
     prefix="bert",
@@ -11,16 +24,7 @@ NAMES = Names(
         "embeddings.position": "embeddings.position_embeddings",
         "embeddings.segment": "embeddings.token_type_embeddings",
         "embeddings.norm": "embeddings.LayerNorm",
-        "blocks.{}.attention.qkv": (
-            "encoder.layer.{}.attention.self.query",
-            "encoder.layer.{}.attention.self.key",
-            "encoder.layer.{}.attention.self.value",
-        ),
-        "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
-        "blocks.{}.norm_1": "encoder.layer.{}.attention.output.LayerNorm",
-        "blocks.{}.feedforward.up": "encoder.layer.{}.intermediate.dense",
-        "blocks.{}.feedforward.down": "encoder.layer.{}.output.dense",
-        "blocks.{}.norm_2": "encoder.layer.{}.output.LayerNorm",
+        **BLOCK,
     },
     heads={
         "masked_lm": {

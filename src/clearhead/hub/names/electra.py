@@ -1,5 +1,6 @@
 """ELECTRA as transformers saves it."""
 
+from clearhead.hub.names.bert import BLOCK
 from clearhead.hub.names.table import Names
 
 _EMBEDDINGS = {
@@ -16,16 +17,7 @@ NAMES = Names(
         # where they are projected to the model's width
         **{f"embeddings.inner.{ours}": theirs for ours, theirs in _EMBEDDINGS.items()},
         "embeddings.project": "embeddings_project",
-        "blocks.{}.attention.qkv": (
-            "encoder.layer.{}.attention.self.query",
-            "encoder.layer.{}.attention.self.key",
-            "encoder.layer.{}.attention.self.value",
-        ),
-        "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
-        "blocks.{}.norm_1": "encoder.layer.{}.attention.output.LayerNorm",
-        "blocks.{}.feedforward.up": "encoder.layer.{}.intermediate.dense",
-        "blocks.{}.feedforward.down": "encoder.layer.{}.output.dense",
-        "blocks.{}.norm_2": "encoder.layer.{}.output.LayerNorm",
+        **BLOCK,
     },
     heads={
         "masked_lm": {

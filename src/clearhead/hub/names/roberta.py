@@ -1,5 +1,6 @@
 """RoBERTa, and the models that differ from it in vocabulary alone, as transformers saves them."""
 
+from clearhead.hub.names.bert import BLOCK
 from clearhead.hub.names.table import Names
 
 _POOLER = "roberta.pooler.dense"
@@ -14,16 +15,7 @@ def names(model: str) -> Names:
             "embeddings.position": "embeddings.position_embeddings",
             "embeddings.segment": "embeddings.token_type_embeddings",
             "embeddings.norm": "embeddings.LayerNorm",
-            "blocks.{}.attention.qkv": (
-                "encoder.layer.{}.attention.self.query",
-                "encoder.layer.{}.attention.self.key",
-                "encoder.layer.{}.attention.self.value",
-            ),
-            "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
-            "blocks.{}.norm_1": "encoder.layer.{}.attention.output.LayerNorm",
-            "blocks.{}.feedforward.up": "encoder.layer.{}.intermediate.dense",
-            "blocks.{}.feedforward.down": "encoder.layer.{}.output.dense",
-            "blocks.{}.norm_2": "encoder.layer.{}.output.LayerNorm",
+            **BLOCK,
         },
         heads={
             "masked_lm": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},

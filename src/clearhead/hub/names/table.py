@@ -49,6 +49,11 @@ class Names:
         """What the names of the encoder's tensors begin with."""
         return f"{self.prefix}." if self.prefix else ""
 
+    @property
+    def reads_capitals(self) -> bool:
+        """Whether the encoder can have a table for them beside the tokens'."""
+        return "embeddings.capital" in self.encoder
+
 
 def their_names(names: Names, ours: str) -> tuple[str, ...]:
     """Translate one of our parameter names, such as "encoder.blocks.3.norm_1.weight"."""

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.inside.attribution.target import Reader, Target
 from clearhead.nn.heads import LastTokenHead, TransformedPooler
@@ -25,8 +26,9 @@ def class_target(model: Model, text: str, pair: str | None = None, label: str | 
     check_head(model.network, "classes")
     head = model.network.heads["classes"]
     encoding = _encoded(model, text, pair)
+    batch = Batch.of([encoding.ids], [encoding.segments]).to(model.device)
     with torch.inference_mode():
-        scores = model.network("classes", *_batch(model, encoding))[0]
+        scores = model.network("classes", batch.ids, batch.layout, batch.segments)[0]
     problem = model.checkpoint.description.problem
     require(len(scores) > 1 and problem != "regression", "this model gives a number, not a class", WrongTask)
     names = model.labels or tuple(f"LABEL_{i}" for i in range(len(scores)))
@@ -127,8 +129,3 @@ def _encoded(model: Model, text: str, pair: str | None) -> Encoding:
     )
     require(any(map(len, encoding.parts)), "the text is empty; give some words", BadInput)
     return encoding
-
-
-def _batch(model: Model, encoding: Encoding) -> tuple[Tensor, Packed, Tensor]:
-    ids, segments = (torch.tensor(values, device=model.device) for values in (encoding.ids, encoding.segments))
-    return ids, Packed.of([len(encoding)], model.device), segments

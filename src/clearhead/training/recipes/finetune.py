@@ -258,7 +258,6 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
         problem=model.checkpoint.description.problem,
         pooling=vector.pooling if head is None else None,
         scale=scale,
-        capitals=model.tokenizer.tells_capitals,
     )
     write_skill(described, model.network, folder)
 

@@ -184,7 +184,7 @@ KINDS: dict[str, Kind] = {
     "answer": Kind(
         read=asked_questions,
         labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length).encoded,
+        encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length),
         task=lambda model, *_: FindSpans(model.network),
         head="span",
         outputs=lambda _: 2,
