@@ -186,6 +186,9 @@ def test_the_command_line(options, sizes, kind, corpus, tmp_path):
             wrong = CliRunner().invoke(app, [*more, option, value])
             assert isinstance(wrong.exception, BadInput)
             assert f"{option} {value} is for a new" in str(wrong.exception)
+        wrong = CliRunner().invoke(app, [*more, "--set", "model.hidden_size=64"])
+        assert isinstance(wrong.exception, BadInput)
+        assert "--set model.… is for a new model" in str(wrong.exception)
         assert not (tmp_path / "more").exists()
         more += ["--family", kind]  # its own
         done = CliRunner().invoke(app, more)

@@ -72,6 +72,7 @@ def pretrain(
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
     from clearhead.data.corpus import Corpus
+    from clearhead.errors import BadInput, require
     from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
     from clearhead.training.recipes.on_text import for_device
@@ -82,8 +83,10 @@ def pretrain(
     texts = Corpus(corpus)
     plan, run, kind = _planned(family, preset, objective, model)
     device = pick_device(device)
-    plan = for_device(plan, device)  # before what the user says
+    plan, shape = for_device(plan, device), plan.model  # before what the user says
     plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
+    own = model is None or plan.model == shape
+    require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
     if (words_in := tokenizer or model) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
