@@ -114,7 +114,8 @@ class PlacedEmbeddings(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Ids and positions (…) -> (…, D)."""
-        return self.dropout(self.token(ids) * self.scale + self.position(positions))
+        tokens = self.token(ids) * self.scale
+        return self.dropout((tokens + self.position(positions)).to(tokens.dtype))  # a fixed table stays in float32
 
 
 def check_length(longest: int, limit: int) -> None:
