@@ -1,6 +1,5 @@
 """`clearhead info`: what a checkpoint is."""
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +26,7 @@ def info(
     from clearhead.hub.recurrent import RecurrentModel, is_recurrent
     from clearhead.hub.remote import find
     from clearhead.hub.skills import find_skills
+    from clearhead.nn.embeddings import NO_END
     from clearhead.pipelines.model import load
 
     folder = builtin_folder() if model is None else find(model)
@@ -42,8 +42,7 @@ def info(
         "architecture": description.architecture,
         "parameters": loaded.parameters,
         "encoder_parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
-        # distances go on without an end, and so do the texts of T5 and XLNet
-        "max_length": None if loaded.encoder.max_length == sys.maxsize else loaded.encoder.max_length,
+        "max_length": None if loaded.encoder.max_length == NO_END else loaded.encoder.max_length,
         "heads": list(loaded.network.heads),
         "labels": list(loaded.labels) if loaded.labels else None,
         "skills": list(find_skills(folder)) or None,

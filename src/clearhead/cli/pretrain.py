@@ -21,6 +21,7 @@ from clearhead.cli.recipe import (
     pick_device,
     print_result,
 )
+from clearhead.errors import BadConfig, BadInput, require
 
 VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
 
@@ -72,7 +73,6 @@ def pretrain(
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
     from clearhead.data.corpus import Corpus
-    from clearhead.errors import BadInput, require
     from clearhead.text import Tokenizer
     from clearhead.training.overrides import override
     from clearhead.training.recipes.on_text import for_device
@@ -113,7 +113,6 @@ def _check_new(
     model: Path | None, tokenizer: str | None, *, family: str | None, preset: str | None, vocabulary: int | None
 ) -> None:
     """Refuse what is for a new model, or a new tokenizer, where one that is there was named."""
-    from clearhead.errors import BadInput, require
     from clearhead.training.recipes.language import model_type
 
     leave = f"{model} has its own; leave it out"
@@ -129,7 +128,6 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
     """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
     from dataclasses import replace
 
-    from clearhead.errors import BadConfig
     from clearhead.hub.config import read_config
     from clearhead.models import FAMILIES
     from clearhead.training.recipes import language, networks, pretrain

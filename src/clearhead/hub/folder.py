@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from clearhead.hub.written import tokenizer_as_read
 from clearhead.models import EVERY, GENERATORS
 from clearhead.models.xlnet import GuessHead
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.embeddings import NO_END
 from clearhead.nn.heads import MaskedLMHead, NextTokenHead, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
@@ -122,7 +122,7 @@ def write_folder(
         if checkpoint.tokenizer is not None:
             tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)
             longest = network.encoder.max_length
-            said = "model_max_length" in tokenizer.settings or longest == sys.maxsize  # where no text is too long
+            said = "model_max_length" in tokenizer.settings or longest == NO_END
             tokenizer.save(stage, max_length=None if said else longest)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)

@@ -5,7 +5,6 @@ version 1.1 the feed-forward is gated and the output matrix is its own; before, 
 states are divided by √D. The first token written follows the padding token.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +25,7 @@ from clearhead.nn.decoder import (
     layer_by_layer,
     remembered,
 )
-from clearhead.nn.embeddings import TokenEmbeddings
+from clearhead.nn.embeddings import NO_END, TokenEmbeddings
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.relative import RelativeBias
@@ -120,7 +119,7 @@ class T5(nn.Module):
     @property
     def max_length(self) -> int:
         """No text is too long: positions are distances, and far is far."""
-        return sys.maxsize
+        return NO_END
 
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
         """Read a source: ids (N,) packed or (B, S) padded."""

@@ -5,7 +5,6 @@ which know their places alone, asks for the words. Classification reads the last
 of earlier segments is left out, as it is in fine-tuning.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from clearhead.nn.blocks import FeedForward
 from clearhead.nn.config import check_config, check_heads
-from clearhead.nn.embeddings import TokenEmbeddings, initialise
+from clearhead.nn.embeddings import NO_END, TokenEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
 from clearhead.nn.two_stream import RelativeAttention, Stream, TwoStreamBlock, distances, look
@@ -94,7 +93,7 @@ class XLNet(nn.Module):
     @property
     def max_length(self) -> int:
         """No text is too long: positions are distances."""
-        return sys.maxsize
+        return NO_END
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token sees all others."""

@@ -2,12 +2,14 @@
 
 # E embedding width · D width; … is (N) packed or (B, T) padded
 
+import sys
 from typing import Any
 
 from torch import Tensor, nn
 
 from clearhead.errors import InputTooLong, require
 
+NO_END = sys.maxsize  # the `max_length` of a model whose positions are distances: no text is too long for it
 CAPITAL_KINDS = 3  # words without capitals, with some, of nothing else
 
 

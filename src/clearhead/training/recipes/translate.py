@@ -68,8 +68,8 @@ class Translate:
     def __post_init__(self) -> None:
         smoothing = self.label_smoothing
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
-        share = self.agreement
-        require(0 <= share < inf, f"agreement is a weight of 0 or more, got {share}; 5 is usual, 0 is none")
+        weight = self.agreement
+        require(0 <= weight < inf, f"agreement is a weight of 0 or more, got {weight}; 5 is usual, 0 is none")
         for name in ("tokenizer", "vocabulary"):
             value = getattr(self, name)
             free = self.model is not None or value == getattr(type(self), name)
