@@ -23,7 +23,7 @@ import transformers
 
 import clearhead
 from clearhead.data.examples import QuestionExample
-from clearhead.data.squad import read_squad
+from clearhead.data.formats import read_squad
 from clearhead.evaluation.squad import golds_of, squad1
 from real_weights import minilm
 

@@ -53,9 +53,9 @@ def sources(count: int) -> list[list[int]]:
 
 def ours(folder: Path, threads: int, *, int8: bool) -> Engine:
     from clearhead.decoding.beam import beam_search
-    from clearhead.decoding.continuing import continuing
-    from clearhead.decoding.controls import Controls
-    from clearhead.decoding.onward import greedy
+    from clearhead.decoding.config import Controls
+    from clearhead.decoding.decoder import continuing
+    from clearhead.decoding.generate import greedy
     from clearhead.pipelines.int8 import in_int8
 
     torch.set_num_threads(threads)

@@ -31,7 +31,7 @@ from transformers.utils import logging as transformers_logging
 
 import clearhead
 from clearhead.nn.heads import SentenceVector
-from clearhead.pipelines.batches import token_budgets
+from clearhead.pipelines.runner import token_budgets
 from real_weights import minilm
 
 Vectors = np.ndarray

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import clearhead
-from clearhead.data.conll import read_conll
+from clearhead.data.formats import read_conll
 from clearhead.training.frozen import mix, word_states
 from clearhead.training.recipes.finetune import over_seeds
 from clearhead.training.recipes.probe import Probe, probe_tags

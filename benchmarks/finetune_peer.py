@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from clearhead.training.overrides import parse_settings
+from clearhead.training.settings import parse_settings
 from finetune_systems import TASKS, Run
 from real_weights import minilm
 

@@ -15,14 +15,13 @@ from typing import Any
 import torch
 
 import clearhead
-from clearhead.data.encoded import Encoded
-from clearhead.data.labels import Labels
+from clearhead.data.dataset import TokenizedDataset
+from clearhead.data.examples import Labels
 from clearhead.text import Tokenizer
-from clearhead.training.overrides import override
 from clearhead.training.recipes.finetune import Finetune, finetune
-from clearhead.training.recipes.kinds import KINDS, evaluate
-from clearhead.training.recipes.shared import RUN
-from clearhead.training.settings import Every, Settings
+from clearhead.training.recipes.pretrain import RUN
+from clearhead.training.recipes.task_specs import TASK_SPECS, evaluate
+from clearhead.training.settings import Every, Settings, override
 
 NEVER = 10**9
 
@@ -103,7 +102,7 @@ def ours(run: Run, task: Task, data: Path, folder: Path) -> Trained:
 def theirs(run: Run, task: Task, data: Path, folder: Path) -> Trained:
     import transformers as hf
 
-    kind = KINDS[task.kind]
+    kind = TASK_SPECS[task.kind]
     examples = kind.read(data, {})
     labels = kind.labels(examples)
     encoded = kind.encode(examples, Tokenizer.from_folder(Path(run.model)), labels, task.length)
@@ -175,7 +174,7 @@ def their_model(kind: str, source: str, labels: Labels | None) -> Any:
     return auto.from_pretrained(source, dtype=torch.float32, **heads)
 
 
-def features(encoded: Encoded) -> list[dict[str, Any]]:
+def features(encoded: TokenizedDataset) -> list[dict[str, Any]]:
     """The same examples as the Trainer takes them."""
     names = dict.fromkeys(("classes", "scores", "tags"), "labels")
     names |= {"starts": "start_positions", "ends": "end_positions"}
@@ -194,7 +193,7 @@ def features(encoded: Encoded) -> list[dict[str, Any]]:
 
 def score(run: Run, task: Task, folder: Path, tests: dict[str, Path]) -> dict[str, float]:
     model = clearhead.load(folder, device=run.device)
-    figures = {name: evaluate(task.kind, model, KINDS[task.kind].read(path, {})) for name, path in tests.items()}
+    figures = {name: evaluate(task.kind, model, TASK_SPECS[task.kind].read(path, {})) for name, path in tests.items()}
     return {f"{name} {metric}": figures[name][metric] for name in tests for metric in task.metrics}
 
 

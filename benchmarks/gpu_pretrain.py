@@ -19,12 +19,12 @@ import torch
 
 from clearhead.data.batch import Batch
 from clearhead.data.masking import Masked, Masking, Vocabulary
-from clearhead.data.source import rng
+from clearhead.data.rng import rng
 from clearhead.models.bert import BertConfig
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import train
-from clearhead.training.report import read_rows
+from clearhead.training.monitor import read_rows
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import MaskedLM
 from gpu_mlm import flops_per_token, natural_lengths, peak

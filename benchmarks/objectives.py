@@ -21,11 +21,10 @@ from typing import Any, Literal
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.finetuning import FineTuning
+from clearhead.data.dataset import FineTuning
 from clearhead.data.masking import Masked, Masking, Vocabulary
-from clearhead.data.pairs import SentencePairs
-from clearhead.data.pretraining import PackedText
-from clearhead.data.tokenising import tokenise
+from clearhead.data.pretraining import PackedText, SentencePairs
+from clearhead.data.shards import tokenise
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.nn.heads import Pooler, SequenceHead
@@ -33,10 +32,10 @@ from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import train
-from clearhead.training.recipes.kinds import KINDS, Options, evaluate
-from clearhead.training.recipes.networks import build as networks
-from clearhead.training.recipes.shared import without_attention_dropout
-from clearhead.training.report import Report
+from clearhead.training.monitor import Report
+from clearhead.training.recipes.pretrain import build as networks
+from clearhead.training.recipes.pretrain import without_attention_dropout
+from clearhead.training.recipes.task_specs import TASK_SPECS, Options, evaluate
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked
 from finetune_systems import TASKS
@@ -151,7 +150,7 @@ def pretrain(name: str, options: argparse.Namespace) -> None:
 def downstream(name: str, options: argparse.Namespace) -> None:
     """Fine-tune all variants on one task: its data is read and encoded once."""
     what, given = TASKS[name], options.data
-    kind = KINDS[what.kind]
+    kind = TASK_SPECS[what.kind]
     examples = kind.read(given / what.train, {})
     if name in ROWS:  # a fair sample: the files are in order of their sources
         examples = random.Random(0).sample(examples, min(ROWS[name], len(examples)))

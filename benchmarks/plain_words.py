@@ -8,10 +8,9 @@ from itertools import accumulate
 from pathlib import Path
 
 import clearhead
-from clearhead.data.conll import read_conll
 from clearhead.data.examples import WordsExample
-from clearhead.pipelines.entities import Labelled, entities_of
-from clearhead.pipelines.tag import Tagged
+from clearhead.data.formats import read_conll
+from clearhead.pipelines.token_classification import Labelled, Tagged, entities_of
 
 Place = tuple[int, int, str]
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from clearhead.training.overrides import parse_settings
+from clearhead.training.settings import parse_settings
 from translation_plot import lines_plot
 from translation_run import ROWS, Run
 

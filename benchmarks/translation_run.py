@@ -15,15 +15,14 @@ from typing import Any
 import torch
 
 from clearhead.data.examples import PairExample
-from clearhead.data.parallel import Parallel, encode_parallel, read_parallel
-from clearhead.evaluation.bleu import bleu, chrf
+from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
+from clearhead.evaluation.translation import bleu, chrf
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
-from clearhead.pipelines.translate import translate_texts
+from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import train
-from clearhead.training.overrides import override
 from clearhead.training.recipes.translate import Translate, Translator, prepare
-from clearhead.training.settings import Every, Settings
+from clearhead.training.settings import Every, Settings, override
 from clearhead.training.tasks import Translation
 
 NEVER = 10**9

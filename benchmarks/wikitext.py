@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import rng
+from clearhead.data.rng import rng
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
 from clearhead.text import train_tokenizer
 from clearhead.training.loop import train
-from clearhead.training.report import read_rows
+from clearhead.training.monitor import read_rows
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import NextToken
 

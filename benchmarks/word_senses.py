@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import clearhead
-from clearhead.pipelines.tokens import token_vectors
+from clearhead.pipelines.embedding import token_vectors
 
 LAYERS = [0, -4, -3, -2, -1]
 CHOICES = {

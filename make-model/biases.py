@@ -1,6 +1,6 @@
 """What the built-in model says where a person would see a bias or a limit: its own words, not a verdict on them."""
 
-from clearhead.pipelines.skills import Skilled
+from clearhead.pipelines.model import Skilled
 
 JOBS = ("nurse", "secretary", "teacher", "doctor", "engineer", "soldier", "cleaner", "manager")
 PEOPLE = ("man", "woman")

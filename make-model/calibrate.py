@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import clearhead
-from clearhead.data.squad import read_squad
+from clearhead.data.formats import read_squad
 from clearhead.hub.skills import DESCRIPTION, Skill
 
 LOST = 0.02  # of the questions that have an answer

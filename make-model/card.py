@@ -12,9 +12,8 @@ from typing import Any
 import clearhead
 from biases import seen
 from clearhead.hub.skills import Skill
-from clearhead.pipelines.skills import Skilled
-from clearhead.training.page import curve
-from clearhead.training.report import read_rows
+from clearhead.pipelines.model import Skilled
+from clearhead.training.monitor import curve, read_rows
 from figures import read_figures
 
 HERE = Path(__file__).parent

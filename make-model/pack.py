@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import clearhead
-from clearhead.hub.folder import write_folder
+from clearhead.hub.checkpoint import write_folder
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 import clearhead as ch
-from clearhead.hub.folder import write_folder
+from clearhead.hub.checkpoint import write_folder
 from clearhead.hub.skills import Skill, encoder_digest, write_skill
 from clearhead.nn.lora import add_lora, remove_lora
 

@@ -71,14 +71,14 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def built_in(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stand-in, in the place of the built-in model."""
-    monkeypatch.setattr("clearhead.hub.builtin.FOLDER", stand_in)
+    monkeypatch.setattr("clearhead.hub.remote.FOLDER", stand_in)
     return stand_in
 
 
 @pytest.fixture
 def no_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of clearhead without its model."""
-    monkeypatch.setattr("clearhead.hub.builtin.FOLDER", tmp_path / "nowhere")
+    monkeypatch.setattr("clearhead.hub.remote.FOLDER", tmp_path / "nowhere")
 
 
 @pytest.fixture(scope="session")

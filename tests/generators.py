@@ -6,8 +6,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from clearhead.hub.checkpoint import Checkpoint, build_network
 from clearhead.hub.config import Description
-from clearhead.hub.folder import Checkpoint, build_network
 from clearhead.models import GENERATORS
 from clearhead.nn.layout import Layout, Packed, Padded
 from references import randomised

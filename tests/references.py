@@ -10,9 +10,9 @@ import transformers
 from torch import Tensor, nn
 from transformers.utils import logging
 
+from clearhead.hub.checkpoint import Checkpoint, build_network
 from clearhead.hub.config import Description
-from clearhead.hub.folder import Checkpoint, build_network
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.models import FAMILIES
 from clearhead.nn.layout import Layout, Padded
 

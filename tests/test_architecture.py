@@ -10,6 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "clearhead"
 ROOMS = [
     "errors",
+    "io",
     "nn",
     "models",
     "text",

@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 from clearhead.demo import NUS, TOUR, main
-from clearhead.hub.builtin import FOLDER
+from clearhead.hub.remote import FOLDER
 
 
 def test_the_tour_shows_each_line_with_its_result(tmp_path, capsys, built_in):
@@ -22,7 +22,7 @@ def test_the_tour_shows_each_line_with_its_result(tmp_path, capsys, built_in):
 
 def test_without_the_model_it_says_one_sentence(tmp_path):
     script = (
-        "import pathlib, runpy, clearhead.hub.builtin as builtin; builtin.FOLDER = pathlib.Path('nowhere'); "
+        "import pathlib, runpy, clearhead.hub.remote as builtin; builtin.FOLDER = pathlib.Path('nowhere'); "
         "runpy.run_module('clearhead.demo', run_name='__main__')"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "x")]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clearhead.text import Tokenizer
-from clearhead.training.recipes.kinds import KINDS
+from clearhead.training.recipes.task_specs import TASK_SPECS
 from finetune_peer import quality_table, speed_table
 from finetune_systems import TASKS, Run, features, ours, shortened
 
@@ -29,8 +29,8 @@ def data(tmp_path):
 
 
 def encoded(kind, path, folder):
-    examples = KINDS[kind].read(path, {})
-    return KINDS[kind].encode(examples, Tokenizer.from_folder(folder), KINDS[kind].labels(examples), 48)
+    examples = TASK_SPECS[kind].read(path, {})
+    return TASK_SPECS[kind].encode(examples, Tokenizer.from_folder(folder), TASK_SPECS[kind].labels(examples), 48)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_an_answer_is_where_the_trainer_is_told(data, folder):
 
 @pytest.mark.parametrize(("kind", "name"), [("regress", "pairs.tsv"), ("tag", "eng.train"), ("answer", "squad.json")])
 def test_short_files_hold_the_first_rows(data, kind, name):
-    every = KINDS[kind].read(data / name, {})
-    assert len(KINDS[kind].read(shortened(data / name, 4, data / "short"), {})) == 4
-    assert KINDS[kind].read(shortened(data / name, None, data / "short"), {}) == every
+    every = TASK_SPECS[kind].read(data / name, {})
+    assert len(TASK_SPECS[kind].read(shortened(data / name, 4, data / "short"), {})) == 4
+    assert TASK_SPECS[kind].read(shortened(data / name, None, data / "short"), {}) == every
 
 
 def test_only_steps_after_the_warm_up_are_timed(data, folder, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
-from clearhead.hub.builtin import FOLDER
+from clearhead.hub.remote import FOLDER
 from clearhead.hub.skills import find_skills
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clearhead.models.electra import ElectraConfig as ElectraConfig
     from clearhead.models.modernbert import ModernBertConfig as ModernBertConfig
     from clearhead.models.roberta import RobertaConfig as RobertaConfig
-    from clearhead.pipelines.dropin.pipeline import pipeline as pipeline
+    from clearhead.pipelines.compat.pipeline import pipeline as pipeline
     from clearhead.pipelines.model import Model as Model
     from clearhead.pipelines.model import load as load
     from clearhead.text import Tokenizer as Tokenizer
@@ -33,7 +33,7 @@ _HOMES = {
     "RobertaConfig": "clearhead.models.roberta",
     "Tokenizer": "clearhead.text",
     "load": "clearhead.pipelines.model",
-    "pipeline": "clearhead.pipelines.dropin.pipeline",
+    "pipeline": "clearhead.pipelines.compat.pipeline",
     "trace": "clearhead.inside.trace",
     "train_tokenizer": "clearhead.text",
     "windows": "clearhead.text",

@@ -10,7 +10,7 @@ import typer
 
 import clearhead as ch
 from clearhead.errors import ClearheadError
-from clearhead.studio.lectures import NUS, PHARMACY
+from clearhead.studio.examples import NUS, PHARMACY
 
 BANKS = (
     "She went to the bank to get some money.",

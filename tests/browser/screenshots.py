@@ -17,9 +17,9 @@ from running import running
 
 import clearhead as ch
 from clearhead import inside
-from clearhead.inside.view import View
+from clearhead.inside.page import View
 from clearhead.studio.app import create_app
-from clearhead.studio.lectures import ANIMAL
+from clearhead.studio.examples import ANIMAL
 
 DOCS = Path(__file__).parents[2] / "docs"
 LARGEST = 280_000  # bytes of a picture that a page of documentation loads

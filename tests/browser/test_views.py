@@ -5,16 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from clearhead.inside import (
-    by_hand,
-    live,
-    position_tables,
-    senses_of,
-    summed_input,
-    through_layers,
-    training_runs,
-    why,
-)
+from clearhead.inside import by_hand, live, position_tables, senses_of, summed_input, through_layers, training_runs, why
 from clearhead.inside.trace import trace
 from inside.models import small, telling
 

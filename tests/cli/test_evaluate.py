@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from clearhead import load
-from clearhead.evaluation.texts import evaluate_texts
+from clearhead.evaluation.perplexity import evaluate_texts
 from pipelines.peers import SENTENCES, peers
 from pipelines.writers import TEXTS, recurrent_folder
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from clearhead.nn.quantised import available
+from clearhead.nn.quantisation import available
 from clearhead.pipelines.model import Model
 from pipelines.peers import SENTENCES, TAGS, peers
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from clearhead.cli import paint
-from clearhead.cli.paint import Mark, around, bar, changed, for_people, marked
+from clearhead.cli import render as paint
+from clearhead.cli.render import Mark, around, bar, changed, for_people, marked
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 
@@ -13,8 +13,7 @@ from pipelines.peers import LONG, SENTENCES, TAGS, peers
 def terminal(monkeypatch):
     """Colours are on, as on a terminal, and written to what the tests read."""
     monkeypatch.setattr(paint, "for_people", lambda: True)
-    for verb in ("ask", "fill", "tag"):
-        monkeypatch.setattr(f"clearhead.cli.{verb}.for_people", lambda: True)
+    monkeypatch.setattr("clearhead.cli.understand.for_people", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 

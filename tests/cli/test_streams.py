@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import typer
 
-from clearhead.cli import inout
-from clearhead.cli.inout import progress, read_texts, stream_texts
-from clearhead.cli.vector_file import VectorFile
-from clearhead.pipelines import batches
+from clearhead.cli import options as inout
+from clearhead.cli.embed import VectorFile
+from clearhead.cli.options import progress, read_texts, stream_texts
+from clearhead.pipelines import runner as batches
 from pipelines.peers import SENTENCES, peers
 
 

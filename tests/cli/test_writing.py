@@ -7,8 +7,8 @@ import pytest
 
 import clearhead as ch
 from clearhead.errors import BadInput
-from clearhead.pipelines import write
-from clearhead.pipelines.write import Writer
+from clearhead.pipelines import generation as write
+from clearhead.pipelines.generation import Generator
 from pipelines.writers import TEXTS, gpt_folder, translator
 
 
@@ -63,9 +63,9 @@ def test_a_file_is_written_in_batches_as_json_has_it_and_while_it_runs(run, tmp_
     assert run("generate", TEXTS[0], *call[3:])[1] == rows[0]["prompt"] + rows[0]["generated"] + "\n"
 
     together = []
-    original = Writer.write
+    original = Generator.write
     monkeypatch.setattr(
-        Writer, "write", lambda self, given, *a, **k: together.append(len(given)) or original(self, given, *a, **k)
+        Generator, "write", lambda self, given, *a, **k: together.append(len(given)) or original(self, given, *a, **k)
     )
     run(*call)
     assert together == [len(TEXTS)]
@@ -77,7 +77,7 @@ def test_what_was_written_before_an_interruption_is_printed(run, folder, tmp_pat
     lines.write_text("\n".join(TEXTS), encoding="utf-8")
     monkeypatch.setattr(write, "_AHEAD", 1)
     whole = run(verb, "--in", lines, "-m", folder)[1].splitlines()
-    original, calls = Writer.write, []
+    original, calls = Generator.write, []
 
     def interrupted(self, *given, **how):
         calls.append(1)
@@ -85,7 +85,7 @@ def test_what_was_written_before_an_interruption_is_printed(run, folder, tmp_pat
             raise BadInput("enough")
         return original(self, *given, **how)
 
-    monkeypatch.setattr(Writer, "write", interrupted)
+    monkeypatch.setattr(Generator, "write", interrupted)
     code, out, err = run(verb, "--in", lines, "-m", folder)
     assert (code, err) == (2, "error: enough\n")
     assert out.splitlines() == whole[:2] != []

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.shards import Shards
-from clearhead.data.tokenising import tokenise
+from clearhead.data.shards import Shards, tokenise
 from clearhead.text import Tokenizer
 from clearhead.text.families import bert, bert_normalizer
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clearhead.data.answers import encode_answers
+from clearhead.data.encode import encode_answers
 from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, InputTooLong
 from clearhead.text.windows import windows

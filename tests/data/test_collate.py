@@ -4,9 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.collate import encode_choices, encode_pairs, encode_texts
-from clearhead.data.examples import ChoiceExample, PairExample, TextExample
-from clearhead.data.labels import Labels
+from clearhead.data.encode import encode_choices, encode_pairs, encode_texts
+from clearhead.data.examples import ChoiceExample, Labels, PairExample, TextExample
 from clearhead.errors import BadInput, InputTooLong
 from data.small import tokenizer
 

@@ -1,7 +1,7 @@
 import pytest
 
-from clearhead.data.conll import join_documents, read_conll, to_iob2
 from clearhead.data.examples import WordsExample
+from clearhead.data.formats import join_documents, read_conll, to_iob2
 from clearhead.errors import BadInput, NotFound
 
 FILE = """-DOCSTART- -X- O O

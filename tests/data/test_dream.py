@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from clearhead.data.dream import is_dream, read_dream
 from clearhead.data.examples import ChoiceExample
+from clearhead.data.formats import is_dream, read_dream
 from clearhead.errors import BadInput
 
 

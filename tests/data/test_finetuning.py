@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.collate import encode_choices, encode_texts
+from clearhead.data.dataset import FineTuning, InOrder
+from clearhead.data.encode import encode_choices, encode_texts
 from clearhead.data.examples import ChoiceExample, TextExample
-from clearhead.data.finetuning import FineTuning, InOrder
 from clearhead.errors import BadConfig
 from data.small import tokenizer
 

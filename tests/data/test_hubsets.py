@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clearhead.data.hubsets import read_hub
-from clearhead.data.readers import read_texts, read_words
+from clearhead.data.formats import read_texts, read_words
+from clearhead.data.tables import read_hub
 from clearhead.errors import BadInput, NotFound
 
 

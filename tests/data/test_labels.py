@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labels import Labels
+from clearhead.data.examples import Labels
 from clearhead.errors import BadInput
 
 

@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from clearhead.data.answers import encode_answers
+from clearhead.data.encode import encode_answers, encode_tags
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
-from clearhead.data.look import look
-from clearhead.data.tags import encode_tags
+from clearhead.data.report import look
 from clearhead.errors import BadInput, InputTooLong
 from data.small import SENTENCES, tokenizer
 

@@ -6,9 +6,8 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.data.choosing import choose_spans, choose_words, span_lengths
-from clearhead.data.masking import Masked, Masking, Vocabulary, mask
-from clearhead.data.source import rng
+from clearhead.data.masking import Masked, Masking, Vocabulary, choose_spans, choose_words, mask, span_lengths
+from clearhead.data.rng import rng
 from clearhead.errors import BadConfig
 from clearhead.text import train_tokenizer
 

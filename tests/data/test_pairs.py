@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from clearhead.data.pairs import NO_PAIR, SentencePairs, shorten
+from clearhead.data.pretraining import NO_PAIR, SentencePairs, shorten
 from clearhead.data.shards import Shards
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.data.batch import Batch
 from clearhead.data.examples import PairExample
-from clearhead.data.following import NOTHING, Following, with_neighbours
-from clearhead.data.parallel import Parallel, encode_parallel, read_parallel
+from clearhead.data.pretraining import NOTHING, Following, with_neighbours
+from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
 from clearhead.errors import BadConfig, BadInput, NotFound
-from clearhead.training.split import split
+from clearhead.training.step import split
 
 PAIRS = [PairExample("a " * n, "b " * (n % 4 + 1)) for n in range(1, 20)]
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from clearhead.data.batch import Batch
-from clearhead.data.permutation import Permuted, permute
+from clearhead.data.masking import Permuted, permute
 from clearhead.data.pretraining import PackedText
-from clearhead.data.source import rng
+from clearhead.data.rng import rng
 from clearhead.errors import BadConfig
 from clearhead.text import train_tokenizer
-from clearhead.training.split import split_batch
+from clearhead.training.step import split_batch
 
 from .corpora import small_shards
 

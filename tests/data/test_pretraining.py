@@ -8,8 +8,7 @@ from torch.testing import assert_close
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.pretraining import PackedText, _some_in_two
-from clearhead.data.shards import Shards
-from clearhead.data.tokenising import tokenise
+from clearhead.data.shards import Shards, tokenise
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer, train_tokenizer
 

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from clearhead.data.examples import ChoiceExample, PairExample, TextExample, WordsExample
-from clearhead.data.readers import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
+from clearhead.data.formats import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
 from clearhead.errors import BadInput
 
 GLUE = {

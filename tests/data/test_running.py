@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.running import RunningText, round_a_document
-from clearhead.data.shards import Shards
-from clearhead.data.tokenising import tokenise
+from clearhead.data.pretraining import RunningText, round_a_document
+from clearhead.data.shards import Shards, tokenise
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer, train_tokenizer
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.sentences import split_sentences
+from clearhead.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize(

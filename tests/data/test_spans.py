@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import rng
-from clearhead.data.spans import Corrupted, Corruption, corrupt, parts_of, sentinels
+from clearhead.data.rng import rng
+from clearhead.data.seq2seq import Corrupted, Corruption, corrupt, parts_of, sentinels
 from clearhead.errors import BadConfig, BadInput
 from clearhead.text import train_tokenizer
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from clearhead.data.examples import QuestionExample
-from clearhead.data.squad import misplaced, read_questions, read_squad
+from clearhead.data.formats import misplaced, read_questions, read_squad
 from clearhead.errors import BadInput, NotFound
 
 

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.examples import WordsExample
-from clearhead.data.labels import Labels
-from clearhead.data.tags import NO_LABEL, encode_tags
+from clearhead.data.encode import NO_LABEL, encode_tags
+from clearhead.data.examples import Labels, WordsExample
 from clearhead.errors import BadInput
 from data.small import tokenizer
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.shards import Shards
-from clearhead.data.tokenising import tokenise
+from clearhead.data.shards import Shards, tokenise
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
 
@@ -65,7 +64,7 @@ def test_documents_without_tokens_are_left_out(tmp_path: Path) -> None:
 
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards, tokenizer, _ = small_shards(tmp_path)
-    monkeypatch.setattr("clearhead.data.tokenising._CHARACTERS", 100)
+    monkeypatch.setattr("clearhead.data.shards._CHARACTERS", 100)
     count = len(shards.manifest["shards"])
     encode = tokenizer.ids_batch
     for limit in (0, 5, 9, 14):

@@ -6,8 +6,8 @@ import torch
 
 import clearhead as ch
 from clearhead.data.corpus import Corpus
-from clearhead.data.tokenising import tokenise
-from clearhead.data.word_windows import WordWindows, count_words, keep_probability, neighbours
+from clearhead.data.shards import tokenise
+from clearhead.data.word2vec import WordWindows, count_words, keep_probability, neighbours
 from clearhead.errors import BadConfig
 
 TEXTS = ["a b c d e", "f g", "a a a b", "h"]

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.continuing import continuing
-from clearhead.decoding.controls import Controls
-from clearhead.decoding.onward import greedy
-from clearhead.decoding.results import Recorder
+from clearhead.decoding.config import Controls
+from clearhead.decoding.decoder import Recorder, continuing
+from clearhead.decoding.generate import greedy
 from clearhead.errors import BadInput
 from generators import DECODERS, PROMPTS, our_decoder
 

@@ -7,14 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.continuing import continuing
-from clearhead.decoding.controls import Controls
-from clearhead.decoding.onward import greedy, sample, stream
-from clearhead.decoding.results import Recorder
-from clearhead.decoding.sampling import Sampling
+from clearhead.decoding.config import Controls, Sampling
+from clearhead.decoding.decoder import Recorder, continuing
+from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask
-from clearhead.nn.attend import Attend
-from clearhead.nn.record import record
+from clearhead.nn.attention import Attend
+from clearhead.nn.hooks import record
 from generators import DECODERS, PROMPTS, laid_out, our_decoder
 
 from .writers import Table, ours, their_texts

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.decoding.top import top
+from clearhead.decoding.generate import top
 
 
 @given(width=st.sampled_from([5, 300, 4096, 4097, 9001]), count=st.integers(1, 9), seed=st.integers(0, 9))

@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.decoding.continuing import continuing
-from clearhead.decoding.contract import Continues
-from clearhead.hub.folder import read_folder
+from clearhead.decoding.decoder import Decoder, continuing
+from clearhead.hub.checkpoint import read_folder
 from generators import their_decoder
 from references import save_theirs
 
@@ -19,7 +18,7 @@ def theirs(model: str, seed: int = 0) -> Any:
     return their_decoder(model, seed)
 
 
-def ours(model: str, folder: Any, seed: int = 0) -> Continues:
+def ours(model: str, folder: Any, seed: int = 0) -> Decoder:
     """The same network of ours."""
     return continuing(read_folder(save_theirs(theirs(model, seed), folder)).network)
 

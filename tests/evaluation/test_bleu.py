@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from clearhead.errors import BadInput, NotFound
-from clearhead.evaluation.bleu import bleu, chrf
+from clearhead.evaluation.translation import bleu, chrf
 
 REFERENCE = "the cat sat on the mat today"
 

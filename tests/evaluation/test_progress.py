@@ -4,8 +4,8 @@ import pytest
 
 import clearhead as ch
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
+from clearhead.evaluation.checks import in_examples
 from clearhead.evaluation.tasks import EVALUATIONS
-from clearhead.evaluation.watching import in_examples
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 from pipelines.writers import gpt_folder
 

@@ -8,10 +8,22 @@ from hypothesis import strategies as st
 
 from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, NotFound
-from clearhead.evaluation import nbest
-from clearhead.evaluation.files import read_nbest, read_no_answer, read_predictions, write_nbest, write_predictions
-from clearhead.evaluation.nbest import Candidate
-from clearhead.evaluation.squad import exact_match, f1, f1_or_none, golds_of, normalise, squad1, squad2
+from clearhead.evaluation import squad as nbest
+from clearhead.evaluation.squad import (
+    Candidate,
+    exact_match,
+    f1,
+    f1_or_none,
+    golds_of,
+    normalise,
+    read_nbest,
+    read_no_answer,
+    read_predictions,
+    squad1,
+    squad2,
+    write_nbest,
+    write_predictions,
+)
 
 
 @pytest.mark.parametrize(

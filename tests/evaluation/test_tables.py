@@ -4,9 +4,7 @@ import statistics
 import pytest
 
 from clearhead.errors import BadInput, NotFound
-from clearhead.evaluation.lectures import GLUE, TABLES
-from clearhead.evaluation.measured import measured, read_measured
-from clearhead.evaluation.tables import as_json, as_markdown, as_text, tables
+from clearhead.evaluation.results import GLUE, TABLES, as_json, as_markdown, as_text, measured, read_measured, tables
 
 
 def row(task="SST-2", metric="accuracy", value=90.0, model="small", **more):

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 import clearhead as ch
 from clearhead.errors import BadInput, WrongTask
-from clearhead.evaluation import texts as measured
-from clearhead.evaluation.texts import evaluate_texts
+from clearhead.evaluation import perplexity as measured
+from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.nn.layout import Packed
 from pipelines.writers import TEXTS, gpt_folder, recurrent_folder, translator
 

@@ -13,11 +13,10 @@ import clearhead as ch
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.errors import BadConfig, BadInput
-from clearhead.hub.capitals import tell_capitals
-from clearhead.hub.skills import Skill, encoder_digest, write_skill
+from clearhead.hub.skills import Skill, encoder_digest, tell_capitals, write_skill
 from clearhead.inside.trace import trace
 from clearhead.nn.lora import add_lora
-from clearhead.nn.quantised import available
+from clearhead.nn.quantisation import available
 from clearhead.training.frozen import word_states
 from clearhead.training.recipes.distil import distil, recipe_for
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look

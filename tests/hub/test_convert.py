@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint
+from clearhead.hub.checkpoint import read_folder
 from clearhead.hub.convert import convert
-from clearhead.hub.folder import read_folder
 
 
 class Trap:

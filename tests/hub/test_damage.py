@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError, NotFound, UnsafeCheckpoint
-from clearhead.hub import folder as folder_module
+from clearhead.hub import checkpoint as folder_module
+from clearhead.hub.checkpoint import read_folder, write_folder
 from clearhead.hub.config import read_config
-from clearhead.hub.folder import read_folder, write_folder
 from clearhead.hub.weights import read_tensors, write_tensors
 from clearhead.models import EVERY
 from references import ours

@@ -35,7 +35,7 @@ import torch
 from clearhead.hub.card import model_card, write_card
 from clearhead.hub.config import Description
 from clearhead.hub.convert import convert
-from clearhead.hub.folder import Checkpoint, build_network, read_folder, write_folder
+from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.remote import find
 from clearhead.models.bert import BertConfig
 from clearhead.text import Tokenizer

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
+from clearhead.hub.checkpoint import read_folder, read_outline, write_folder
 from clearhead.hub.config import read_config
-from clearhead.hub.folder import read_folder, read_outline, write_folder
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import WEIGHTS
 from references import (
     EVERY_ARCHITECTURE,

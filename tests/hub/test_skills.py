@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask
-from clearhead.hub.compact import SCALE, compact, expand
-from clearhead.hub.folder import write_folder
+from clearhead.hub.checkpoint import write_folder
+from clearhead.hub.weights import SCALE, compact, expand
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
-from clearhead.pipelines.skills import Skilled
+from clearhead.pipelines.model import Skilled
 from clearhead.training.recipes.finetune import Finetune, finetune
 from clearhead.training.settings import Every, Settings
 

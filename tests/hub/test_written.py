@@ -8,7 +8,7 @@ import torch
 import transformers
 
 import clearhead as ch
-from clearhead.decoding.continuing import continuing
+from clearhead.decoding.decoder import continuing
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig

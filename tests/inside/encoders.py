@@ -9,10 +9,10 @@ from torch import nn
 from clearhead.models.albert import Albert, AlbertConfig
 from clearhead.models.bert import Bert, BertConfig
 from clearhead.models.modernbert import ModernBert, ModernBertConfig
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.embeddings import TokenEmbeddings
 from clearhead.nn.layout import Padded
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import Rotary
 
 WIDTH, HEADS, VOCABULARY = 16, 4, 40

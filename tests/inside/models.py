@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import clearhead as ch
-from clearhead.hub.capitals import tell_capitals
+from clearhead.hub.skills import tell_capitals
 from clearhead.models.gpt import Gpt2Config
 
 SENTENCES = [

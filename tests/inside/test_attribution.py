@@ -9,19 +9,21 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong, WrongTask
 from clearhead.inside import why
-from clearhead.inside.attribution.faithful import Curve, deletion, random_deletion
-from clearhead.inside.attribution.methods import (
+from clearhead.inside.attribution import (
     METHODS,
     STEPS,
+    _replaced,
     attention,
+    class_target,
     gradient_times_input,
     integrated_gradients,
     leave_one_out,
     rolled_out,
     rollout,
+    span_target,
+    token_target,
 )
-from clearhead.inside.attribution.target import _replaced
-from clearhead.inside.attribution.targets import class_target, span_target, token_target
+from clearhead.inside.faithfulness import Curve, deletion, random_deletion
 from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model
 from inside.models import small

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.inside.byhand import Example, by_hand
+from clearhead.inside.by_hand import Example, by_hand
 from clearhead.nn.attention import self_attention
 
 DATA = by_hand().data

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import WrongTask
 from clearhead.inside import summed_input, through_layers, why
-from clearhead.inside.attribution.targets import class_target, token_target
+from clearhead.inside.attribution import class_target, token_target
 from clearhead.inside.trace import trace, trace_ids
 from inside.models import small, telling
 

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
 from clearhead.inside import senses_of, through_layers
-from clearhead.inside.depth import feature_choices
-from clearhead.inside.numbers import cosines, flat_map
+from clearhead.inside.layers import feature_choices
+from clearhead.inside.page import cosines, flat_map
 from clearhead.inside.senses import EXAMPLES, occurrence_vectors, occurrences
 from clearhead.inside.trace import trace
 from inside.models import small

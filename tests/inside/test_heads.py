@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput
-from clearhead.inside import heads
-from clearhead.inside.heads import SCALE, pack_weights
+from clearhead.inside import attention_view as heads
+from clearhead.inside.attention_view import SCALE, pack_weights
 from clearhead.inside.trace import trace, trace_ids
 from inside.encoders import HEADS, encoder, model
 from inside.pages import NASTY, Page

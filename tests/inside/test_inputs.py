@@ -6,8 +6,8 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadCheckpoint, BadInput
 from clearhead.inside import position_tables, summed_input
-from clearhead.inside.inputs import embedding_parts
-from clearhead.inside.numbers import rounded
+from clearhead.inside.input_view import embedding_parts
+from clearhead.inside.page import rounded
 from clearhead.inside.trace import trace
 from clearhead.nn.positions import sinusoidal_interleaved, sinusoidal_split
 from inside.models import small

@@ -18,10 +18,9 @@ from clearhead.inside import (
     training_runs,
     why,
 )
-from clearhead.inside.byhand import THINKING_MACHINES, Example
-from clearhead.inside.page import message_page
+from clearhead.inside.by_hand import THINKING_MACHINES, Example
+from clearhead.inside.page import View, message_page
 from clearhead.inside.trace import trace, trace_ids
-from clearhead.inside.view import View
 from inside.models import small
 from inside.pages import NASTY, Page
 from studio.runs import write_run

@@ -5,8 +5,8 @@ import torch
 import transformers
 from torch.testing import assert_close
 
-from clearhead.hub.folder import read_folder
-from clearhead.hub.names import NAMES
+from clearhead.hub.checkpoint import read_folder
+from clearhead.hub.hf import NAMES
 from clearhead.inside.trace import trace_ids
 from generators import GPT, their_decoder
 from references import MODELS, randomised, save_theirs, theirs

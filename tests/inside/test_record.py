@@ -1,12 +1,12 @@
-"""`nn.record`: calls in order, hidden states of every layer in either layout."""
+"""`nn.hooks`: calls in order, hidden states of every layer in either layout."""
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from clearhead.nn.hooks import evaluating, hidden_states, record
 from clearhead.nn.layout import Packed, Padded
-from clearhead.nn.record import evaluating, hidden_states, record
 from inside.encoders import KINDS, VOCABULARY, encoder
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.inside.runs import LIMIT, POINTS, training_runs
-from clearhead.training.report import METRICS
+from clearhead.training.monitor import METRICS
 from inside.pages import Page
 from studio.runs import row, write_run
 

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
-from clearhead.inside.step import step_view
+from clearhead.inside.attention_view import step_view
 from clearhead.inside.trace import trace, trace_ids
 from clearhead.nn.lora import add_lora
 from inside.encoders import HEADS, KINDS, VOCABULARY, WIDTH, encoder, model

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clearhead.inside.view import View
+from clearhead.inside.page import View
 
 VIEW = View("attention", '<!doctype html>\n<p title="a">é & "ü"</p>\n')
 

@@ -10,9 +10,9 @@ import transformers
 
 from clearhead import models
 from clearhead.errors import BadConfig, InputTooLong
+from clearhead.hub.checkpoint import build_network
 from clearhead.hub.config import Description
-from clearhead.hub.folder import build_network
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.models import FAMILIES
 from clearhead.models.albert import Albert, AlbertConfig
 from clearhead.models.bert import BertConfig
@@ -20,10 +20,10 @@ from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.models.roberta import RobertaConfig
+from clearhead.nn.hooks import record
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved
-from clearhead.nn.record import record
 from references import MODELS, batch_for, outputs_of
 
 FILES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))

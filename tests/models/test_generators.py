@@ -8,13 +8,13 @@ import torch
 import transformers
 from torch.testing import assert_close
 
-from clearhead.decoding.continuing import continuing
-from clearhead.decoding.controls import Controls
-from clearhead.decoding.onward import greedy
+from clearhead.decoding.config import Controls
+from clearhead.decoding.decoder import continuing
+from clearhead.decoding.generate import greedy
 from clearhead.errors import BadConfig, InputTooLong, WrongTask
+from clearhead.hub.checkpoint import build_network, read_folder, write_folder
 from clearhead.hub.config import Description
-from clearhead.hub.folder import build_network, read_folder, write_folder
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.models import GENERATORS
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config

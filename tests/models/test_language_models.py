@@ -8,7 +8,7 @@ from clearhead.errors import BadInput
 from clearhead.models import RECURRENT
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
-from clearhead.nn.characters import CharacterWords, spell
+from clearhead.nn.embeddings import CharacterWords, spell
 from clearhead.nn.layout import Packed
 from clearhead.nn.mix import LayerMix
 

@@ -5,10 +5,10 @@ import torch
 from torch.testing import assert_close
 from transformers import ModernBertConfig, ModernBertModel
 
-from clearhead.hub.folder import read_folder
-from clearhead.hub.names import NAMES
+from clearhead.hub.checkpoint import read_folder
+from clearhead.hub.hf import NAMES
+from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Packed, Padded
-from clearhead.nn.record import hidden_states
 from references import (
     EVERY_ARCHITECTURE,
     MODELS,

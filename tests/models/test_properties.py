@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from clearhead.hub.checkpoint import build_network
 from clearhead.hub.config import Description
-from clearhead.hub.folder import build_network
 from clearhead.models import FAMILIES
 from clearhead.nn.layout import Layout, Packed, Padded
 from clearhead.nn.network import Network

@@ -9,9 +9,9 @@ import transformers
 from torch.testing import assert_close
 
 from clearhead.errors import BadConfig, WrongTask
+from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.config import Description
-from clearhead.hub.folder import Checkpoint, build_network, read_folder, write_folder
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.inside.trace import trace_ids
 from clearhead.models.xlnet import PRESETS, XLNetConfig
 from clearhead.nn.layout import Packed, Padded

@@ -5,8 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore
+from clearhead.nn.hooks import record
 from clearhead.nn.layout import Packed
-from clearhead.nn.record import record
 
 LAYOUT = Packed.of([3, 1, 5])
 SCORES = {"dot": DotScore, "general": lambda: GeneralScore(4), "additive": lambda: AdditiveScore(4)}

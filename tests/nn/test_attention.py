@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from clearhead.nn.attention import key_value, scaled_dot_product, scaled_scores, self_attention
+from clearhead.nn.attention import MultiHeadAttention, key_value, scaled_dot_product, scaled_scores, self_attention
 from clearhead.nn.layout import Padded
-from clearhead.nn.multihead import MultiHeadAttention
 
 
 def test_thinking_machines():

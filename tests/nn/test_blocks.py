@@ -7,10 +7,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.errors import BadConfig, InputTooLong
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PostNormBlock, PreNormBlock
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length
 from clearhead.nn.layout import Padded
-from clearhead.nn.multihead import MultiHeadAttention
 
 X = torch.randn(2, 3, 8)
 LAYOUT = Padded.full(X[..., 0])

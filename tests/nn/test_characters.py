@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from clearhead.nn.characters import CharacterWords, spell
+from clearhead.nn.embeddings import CharacterWords, spell
 
 WORDS = ["a", "the", "The", "house", "houses", "internationalisation", "3.14", "straße"]
 FILTERS = ((1, 8), (3, 16), (7, 64))

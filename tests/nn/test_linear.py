@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from clearhead.nn.linear import gated, linear, onto
+from clearhead.nn.fused import gated, linear, linear_add
 from clearhead.nn.lora import LoRA
 
 
@@ -28,8 +28,8 @@ def test_the_quick_way_equals_the_plain_one(act, shape, bias):
 def test_a_sum_inside_the_product_is_the_sum(make):
     layer, x, residual = make(8, 5), torch.randn(3, 8), torch.randn(3, 5)
     with torch.inference_mode():
-        assert_close(onto(residual, layer, x), residual + layer(x))
-    assert_close(onto(residual, layer, x), residual + layer(x))
+        assert_close(linear_add(residual, layer, x), residual + layer(x))
+    assert_close(linear_add(residual, layer, x), residual + layer(x))
 
 
 @pytest.mark.parametrize("shape", [(7, 8), (2, 3, 8), (0, 8)], ids=str)

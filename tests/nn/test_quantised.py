@@ -6,11 +6,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock
+from clearhead.nn.fused import can_fuse
 from clearhead.nn.layout import Packed
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import Rotary
-from clearhead.nn.quantised import (
+from clearhead.nn.quantisation import (
     CalibratedFeedForward,
     CalibratedLinear,
     QuantisedLinear,
@@ -19,7 +20,6 @@ from clearhead.nn.quantised import (
     available,
     is_int8,
 )
-from clearhead.nn.swift import swift
 
 pytestmark = pytest.mark.skipif(not available(), reason="this processor has no VNNI")
 
@@ -95,7 +95,7 @@ def test_a_feedforward_keeps_its_inner_values_as_bytes_and_a_few_that_go_far_as_
         expected, found = part(x), small(x)
         assert_close(found, expected, atol=0.06, rtol=0.06)
         if len(x):
-            assert_close(small.onto(x, x), x + found)
+            assert_close(small.add_to(x, x), x + found)
             assert_close(small(torch.cat([1000 * x, x]))[len(x) :], found)
     assert is_int8(nn.Sequential(small))
 
@@ -109,5 +109,5 @@ def test_a_gated_block_multiplies_in_8_bits_on_the_short_way():
         expected = block(x, layout)
         for part, name in ((attention, "qkv"), (attention, "output"), (feedforward, "up"), (feedforward, "down")):
             setattr(part, name, QuantisedLinear(getattr(part, name).weight, None))
-        assert swift(block, x, layout)
+        assert can_fuse(block, x, layout)
         assert_close(block(x, layout), expected, atol=0.02, rtol=0.02)

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PostNormBlock, PreNormBlock
+from clearhead.nn.fused import can_fuse
 from clearhead.nn.layout import Packed
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import Rotary
-from clearhead.nn.swift import swift
 
 LAYOUT = Packed.of([3, 3, 1, 0, 5])
 X = torch.randn(12, 16)
@@ -42,7 +42,7 @@ def test_the_short_way_gives_the_same_numbers(kind):
     with torch.no_grad():
         expected = one(X, LAYOUT)
     with torch.inference_mode():
-        assert swift(one, X, LAYOUT)
+        assert can_fuse(one, X, LAYOUT)
         assert_close(one(X, LAYOUT), expected)
         assert_close(one(X[:3], Packed.of([3])), expected[:3])
 
@@ -62,13 +62,13 @@ def test_who_looks_inside_sees_everything(kind, part):
 
 
 def test_only_blocks_in_use_on_packed_tokens_that_see_all_take_it():
-    assert not swift(block(), X, LAYOUT)
+    assert not can_fuse(block(), X, LAYOUT)
     with torch.inference_mode():
-        assert not swift(block().train(), X, LAYOUT)
-        assert not swift(block(), X, LAYOUT.using("explicit"))
-        assert not swift(block(), X.double(), LAYOUT)
-        assert not swift(block(window=3), X, LAYOUT)
-        assert not swift(modern(window=3), X, LAYOUT)
+        assert not can_fuse(block().train(), X, LAYOUT)
+        assert not can_fuse(block(), X, LAYOUT.using("explicit"))
+        assert not can_fuse(block(), X.double(), LAYOUT)
+        assert not can_fuse(block(window=3), X, LAYOUT)
+        assert not can_fuse(modern(window=3), X, LAYOUT)
 
 
 def test_training_keeps_to_the_usual_way():

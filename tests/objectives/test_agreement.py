@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from clearhead.objectives.agreement import agreement
+from clearhead.objectives.language import agreement
 
 
 def test_it_is_half_of_the_mean_of_both_divergences():

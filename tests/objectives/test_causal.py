@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.data.following import NOTHING, with_neighbours
+from clearhead.data.pretraining import NOTHING, with_neighbours
 from clearhead.evaluation.perplexity import perplexity
-from clearhead.objectives.causal import IGNORE, causal_lm
+from clearhead.objectives.language import IGNORE, causal_lm
 
 
 def test_only_what_follows_is_counted():

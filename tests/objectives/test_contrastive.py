@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.objectives.contrastive import cosine_regression, in_batch_negatives, similarity_order
+from clearhead.objectives.classification import cosine_regression, in_batch_negatives, similarity_order
 
 torch.set_num_threads(1)
 

@@ -10,7 +10,7 @@ from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.distilbert import heads as distilbert_heads
 from clearhead.nn.network import Network
-from clearhead.objectives.distil import alternate_layers, same_direction, soft_targets, spread
+from clearhead.objectives.distillation import alternate_layers, same_direction, soft_targets, spread
 
 torch.set_num_threads(1)
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from clearhead.nn.layout import Packed
-from clearhead.objectives.choice import right_choice
-from clearhead.objectives.span import answer_span, answerable
+from clearhead.objectives.classification import answer_span, answerable, right_choice
 
 torch.set_num_threads(1)
 SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=5)

@@ -5,12 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from clearhead.objectives.classes import many_classes, one_class
+from clearhead.objectives.classification import many_classes, one_class, regression, token_tags
+from clearhead.objectives.language import masked_lm, sentence_pairs
 from clearhead.objectives.loss import Loss
-from clearhead.objectives.masked import masked_lm
-from clearhead.objectives.pairs import sentence_pairs
-from clearhead.objectives.regression import regression
-from clearhead.objectives.tags import token_tags
 
 torch.set_num_threads(1)
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.hub.folder import read_folder
+from clearhead.hub.checkpoint import read_folder
 from clearhead.nn.layout import Padded
 from clearhead.nn.network import Network
-from clearhead.objectives.replaced import replaced_tokens
+from clearhead.objectives.language import replaced_tokens
 from clearhead.training.tasks import Choose, Classify, FindSpans, MaskedLM, MaskedLMWithPairs, MultiLabel, Regress
 from clearhead.training.tasks import TagTokens as Tag
 from references import MODELS, batch_for, randomised, save_theirs, theirs

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadInput
 from clearhead.nn.layout import Packed
-from clearhead.objectives.relations import relations
+from clearhead.objectives.distillation import relations
 
 torch.set_num_threads(1)
 LENGTHS = [3, 3, 5, 0, 1, 3]

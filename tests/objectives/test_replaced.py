@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.objectives.replaced import corrupt, replaced_tokens, sample_tokens
+from clearhead.objectives.language import corrupt, replaced_tokens, sample_tokens
 
 torch.set_num_threads(1)
 MASK = 4

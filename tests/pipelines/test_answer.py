@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.errors import BadInput, InputTooLong
-from clearhead.pipelines.answer import Search, answer
+from clearhead.pipelines.question_answering import Search, answer
 from pipelines.peers import LONG, SENTENCES, peers
 from text.strategies import any_strings
 

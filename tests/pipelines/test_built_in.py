@@ -8,8 +8,8 @@ import clearhead as ch
 from built_in import SKILLS, TAGS
 from clearhead.errors import NotFound, WrongTask
 from clearhead.inside import why
-from clearhead.pipelines.choose import choose
-from clearhead.pipelines.dropin.pipeline import TASKS, pipeline
+from clearhead.pipelines.compat.pipeline import TASKS, pipeline
+from clearhead.pipelines.multiple_choice import choose
 from conftest import SENTENCES
 
 TEXT, OTHER = SENTENCES[0], SENTENCES[3]

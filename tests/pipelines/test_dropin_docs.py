@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from clearhead.pipelines.dropin.pipeline import TASKS
+from clearhead.pipelines.compat.pipeline import TASKS
 from pipelines.peers import TAGS, peers
 from pipelines.writers import gpt_folder, translator
 

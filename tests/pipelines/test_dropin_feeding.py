@@ -9,7 +9,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 import clearhead as ch
 from clearhead.errors import BadInput, NotFound
-from clearhead.pipelines.dropin.pipeline import TASKS
+from clearhead.pipelines.compat.pipeline import TASKS
 from pipelines.alike import alike
 from pipelines.peers import SENTENCES, peers
 

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clearhead as ch
-from clearhead.data.chunks import chunks
 from clearhead.errors import BadInput
+from clearhead.io import chunks
+from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Padded
-from clearhead.nn.record import hidden_states
-from clearhead.pipelines.batches import token_budgets
+from clearhead.pipelines.runner import token_budgets
 from conftest import SENTENCES
 
 LONG = " ".join(SENTENCES * 5)  # several windows of 64 tokens

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, WrongTask
-from clearhead.pipelines import batches
-from clearhead.pipelines.engine import Input, PerSequence, PerToken, run
-from clearhead.pipelines.inputs import inputs_of_pairs
+from clearhead.pipelines import runner as batches
+from clearhead.pipelines.runner import Input, PerSequence, PerToken, inputs_of_pairs, run
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours

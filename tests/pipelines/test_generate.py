@@ -7,8 +7,8 @@ from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLo
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models import RECURRENT
 from clearhead.models.gpt import Gpt2Config
-from clearhead.pipelines import write
-from clearhead.pipelines.recurrent import Recurrent
+from clearhead.pipelines import generation as write
+from clearhead.pipelines.model import Recurrent
 from pipelines.peers import peers
 from pipelines.writers import TEXTS, gpt_folder, pieces, recurrent_folder, translator
 from references import randomised

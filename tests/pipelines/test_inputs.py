@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.errors import BadInput
-from clearhead.pipelines.inputs import listed, paired
+from clearhead.pipelines.runner import listed, paired
 
 
 def test_one_text_is_a_list_of_one():

@@ -7,7 +7,7 @@ import torch
 from clearhead import Model, ModernBertConfig
 from clearhead.errors import BadInput
 from clearhead.nn.lora import add_lora
-from clearhead.nn.quantised import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, available, is_int8
+from clearhead.nn.quantisation import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, available, is_int8
 from clearhead.pipelines.int8 import in_int8
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 

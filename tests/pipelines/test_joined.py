@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from clearhead.pipelines.joined import join_words
+from clearhead.pipelines.token_classification import join_words
 from data.small import tokenizer
 from text.strategies import any_strings
 

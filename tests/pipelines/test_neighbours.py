@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, NotFound
-from clearhead.pipelines import neighbours
-from clearhead.pipelines.cluster import cluster
-from clearhead.pipelines.duplicates import Duplicate, duplicates, kept
-from clearhead.pipelines.neighbours import near_pairs
+from clearhead.pipelines import clustering as neighbours
+from clearhead.pipelines.clustering import Duplicate, cluster, duplicates, kept, near_pairs
 from conftest import SENTENCES
 
 angles = st.lists(st.integers(0, 71), max_size=25)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.pipelines.portions import portions
+from clearhead.pipelines.translation import portions
 from pipelines.writers import pieces
 
 TEXT = st.text(alphabet="ab é我. !\n", max_size=80)

@@ -3,7 +3,7 @@ import pytest
 from sentence_transformers.util.quantization import quantize_embeddings
 
 from clearhead.errors import BadInput
-from clearhead.pipelines.precision import quantise, ranges_of, similarities
+from clearhead.pipelines.embedding import quantise, ranges_of, similarities
 from conftest import SENTENCES
 
 VECTORS = np.random.default_rng(0).normal(size=(50, 64)).astype(np.float32)

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, NotFound
+from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Padded
-from clearhead.nn.record import hidden_states
-from clearhead.pipelines.linkage import average_linkage
-from clearhead.pipelines.senses import find_word, senses
-from clearhead.pipelines.tokens import TokenVectors
+from clearhead.pipelines.embedding import TokenVectors
+from clearhead.pipelines.senses import average_linkage, find_word, senses
 from conftest import SENTENCES
 
 LONG = " ".join(SENTENCES * 5)

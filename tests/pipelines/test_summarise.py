@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput
-from clearhead.pipelines.summarise import centrality, select, summarise
+from clearhead.pipelines.summarisation import centrality, select, summarise
 from conftest import SENTENCES
 from text.strategies import any_strings
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.errors import BadInput
-from clearhead.pipelines.entities import Labelled, entities_of
+from clearhead.pipelines.token_classification import Labelled, entities_of
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 from text.strategies import any_strings
 

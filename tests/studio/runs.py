@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from clearhead.training.report import METRICS
+from clearhead.training.monitor import METRICS
 
 
 def row(step: int) -> dict[str, float]:

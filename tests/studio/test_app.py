@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from built_in import SKILLS
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
-from clearhead.pipelines.skills import Skilled
+from clearhead.pipelines.model import Skilled
 from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
 from inside.models import small, telling
@@ -186,7 +186,7 @@ def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):
     skilled = Skilled(small().checkpoint, {})
     skilled.skills = {"spam": Path("not asked for")}
     monkeypatch.setattr(Skilled, "skill", lambda self, name: small(**HEADS["classes"]))
-    monkeypatch.setattr("clearhead.studio.desk.load", lambda source: skilled)
+    monkeypatch.setattr("clearhead.studio.registry.load", lambda source: skilled)
     client = TestClient(create_app(folders[:1]), base_url="http://localhost")
     assert client.get("/api/model").json()["skills"] == ["spam"]
     found = client.get("/api/model", params={"skill": "spam"}).json()
@@ -225,7 +225,7 @@ def test_a_run_is_followed(tmp_path):
 
 def test_a_picture_made_a_moment_ago_is_not_made_again(folders, monkeypatch):
     calls = []
-    monkeypatch.setattr("clearhead.studio.views.trace", lambda *given: calls.append(given) or trace(*given))
+    monkeypatch.setattr("clearhead.studio.pages.trace", lambda *given: calls.append(given) or trace(*given))
     client = TestClient(create_app(folders), base_url="http://localhost")
     for text in ("a", "a", "b", "a"):
         assert client.get("/picture/attention", params={"text": text}).status_code == 200

@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.errors import BadInput
-from clearhead.studio.fields import LONGEST, Field, lines_of, parse
+from clearhead.studio.entry import LONGEST, Field, lines_of, parse
 
 TEXT = Field(name="text", label="Text", required=True)
 TOP = Field(name="top", label="How many", kind="number", default=5, least=1, most=50)

@@ -4,7 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clearhead.studio.app import create_app
-from clearhead.studio.guard import LARGEST
+from clearhead.studio.security import LARGEST
 from inside.models import small
 from inside.pages import NASTY, Page
 
@@ -68,7 +68,7 @@ def test_every_answer_has_a_strict_policy(client, path):
 
 
 def test_a_failure_is_told_without_details_and_with_headers(folders, monkeypatch):
-    monkeypatch.setattr("clearhead.studio.views.by_hand", lambda: 1 / 0)
+    monkeypatch.setattr("clearhead.studio.pages.by_hand", lambda: 1 / 0)
     client = TestClient(create_app(folders), base_url="http://localhost", raise_server_exceptions=False)
     response = client.get("/api/look/by-hand")
     assert response.status_code == 500

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, pre_tokenizers
 
 from clearhead.text import Tokenizer
-from clearhead.text.chunks import WORD_CHARACTER, Chunker
+from clearhead.text.chunking import WORD_CHARACTER, Chunker
 from clearhead.text.encoding import Pieces
 
 from .conftest import SENTENCES

@@ -8,7 +8,7 @@ import pytest
 
 from clearhead.errors import BadCheckpoint
 from clearhead.text import Tokenizer
-from clearhead.text.sentencepieces import read_model
+from clearhead.text.sentencepiece import read_model
 
 PIECES = {"▁the": -2.0, "▁": -3.0, "th": -4.0, "e": -4.5, "re": -4.0, "▁there": -3.5, "t": -6.0, "h": -6.0, "r": -6.0}
 VOCABULARY = ["</s>", "<unk>", "▁there", "▁the", "re", "e", "th", "▁", "t", "h", "r", "▁dort", ">>fra<<", "<pad>"]

@@ -10,9 +10,8 @@ import pytest
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
-from clearhead.text.template import Special
-from clearhead.text.unigrams import learn_unigrams, settled
-from clearhead.text.wordpieces import learn_wordpieces
+from clearhead.text.special_tokens import Special
+from clearhead.text.train import learn_unigrams, learn_wordpieces, settled
 
 from .conftest import SENTENCES
 

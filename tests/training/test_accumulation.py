@@ -9,8 +9,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput, ClearheadError
 from clearhead.training.checkpoint import network_tensors
 from clearhead.training.distributed import Ranks
-from clearhead.training.passes import Passes, _Weighed, checkpointed, in_half
-from clearhead.training.split import split, split_batch
+from clearhead.training.step import Passes, _Weighed, checkpointed, in_half, split, split_batch
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 CPU = torch.device("cpu")

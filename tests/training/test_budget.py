@@ -2,9 +2,9 @@
 
 import pytest
 
-from clearhead.training.budget import Budget
+from clearhead.training.checkpoint import State
+from clearhead.training.schedule import Budget
 from clearhead.training.settings import Every
-from clearhead.training.state import State
 from training.toy import ToySource, ToyTask, rows, run, settings
 
 RARELY = {"accumulate": 1, "every": Every(log=2, save=40, evaluate=30)}

@@ -8,9 +8,8 @@ from huggingface_hub import ModelCard
 from clearhead.data.corpus import Corpus
 from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card, section
 from clearhead.training.loop import Result
-from clearhead.training.overrides import override, read_recipe
 from clearhead.training.recipes.finetune import Finetune
-from clearhead.training.settings import Settings
+from clearhead.training.settings import Settings, override, read_recipe
 
 RESULT = Result(exit="finished", step=1200, tokens=34567, elapsed=90.0, best=None, best_step=None)
 RECIPE = Finetune(length=64, lora=4, train=Settings(steps=1200, seed=3, clip=float("inf"), betas=(0.8, 0.9)))

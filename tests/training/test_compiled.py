@@ -7,21 +7,21 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import rng
+from clearhead.data.rng import rng
 from clearhead.models.bert import Bert, BertConfig, heads
-from clearhead.nn import attend
+from clearhead.nn import attention as attend
+from clearhead.nn.attention import MaskSpec
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
-from clearhead.nn.sight import Sight
-from clearhead.training.passes import _Weighed, in_half, mark, steady
-from clearhead.training.task import Task
+from clearhead.training.step import _Weighed, in_half, mark, steady
 from clearhead.training.tasks import Classify, FindSpans, MaskedLM, TagTokens
+from clearhead.training.tasks.task import Task
 
 LENGTH = 16
 TASKS = {"masked_lm": MaskedLM, "classes": Classify, "tags": TagTokens, "span": FindSpans}
 
 
-def blockwise(q: Tensor, k: Tensor, v: Tensor, layout: Packed, _keys: Packed, _sight: Sight) -> Tensor:
+def blockwise(q: Tensor, k: Tensor, v: Tensor, layout: Packed, _keys: Packed, _sight: MaskSpec) -> Tensor:
     """Attention that looks at offsets alone, as the variable-length kernel does."""
     owner = torch.searchsorted(layout.offsets.long(), torch.arange(q.shape[0]), right=True)
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))

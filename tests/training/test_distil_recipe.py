@@ -12,10 +12,9 @@ from clearhead.data.corpus import Corpus
 from clearhead.errors import BadConfig, WrongTask
 from clearhead.models.bert import BertConfig
 from clearhead.models.distilbert import DistilBertConfig
-from clearhead.training.overrides import override
 from clearhead.training.recipes.distil import build, distil, recipe_for
 from clearhead.training.recipes.pretrain import Masking, Pretrain, pretrain
-from clearhead.training.settings import Every, Settings
+from clearhead.training.settings import Every, Settings, override
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -12,10 +12,9 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadConfig
 from clearhead.training.checkpoint import checkpoints
-from clearhead.training.distributed import Ranks
+from clearhead.training.distributed import Ranks, Sharding
 from clearhead.training.loop import Result
-from clearhead.training.passes import Passes
-from clearhead.training.sharding import Sharding
+from clearhead.training.step import Passes
 from training.pair import train_spoilt
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 

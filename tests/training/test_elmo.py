@@ -8,16 +8,16 @@ import torch
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
-from clearhead.data.following import with_neighbours
+from clearhead.data.pretraining import with_neighbours
 from clearhead.errors import BadInput
 from clearhead.models import RECURRENT
 from clearhead.models.elmo import ElmoConfig
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
-from clearhead.pipelines.contextual import ContextualWords
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.word_vectors import ContextualWords
 from clearhead.training.loop import train
-from clearhead.training.recipes.elmo import PretrainElmo, pretrain_elmo
+from clearhead.training.recipes.language import PretrainElmo, pretrain_elmo
 from clearhead.training.recipes.probe import Probe, probe_tags
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import NextToken

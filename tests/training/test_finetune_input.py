@@ -10,11 +10,10 @@ from clearhead.errors import BadConfig, BadInput
 from clearhead.hub.weights import WEIGHTS
 from clearhead.models.bert import BertConfig
 from clearhead.pipelines.model import Model
-from clearhead.training.overrides import override
+from clearhead.training.monitor import read_rows
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look
-from clearhead.training.recipes.kinds import Options
-from clearhead.training.report import read_rows
-from clearhead.training.settings import Settings
+from clearhead.training.recipes.task_specs import Options
+from clearhead.training.settings import Settings, override
 from data.small import tokenizer
 
 CLASSES = [{"text": text, "label": label} for text, label in (("a cat", "yes"), ("a man", "no"), ("a mat", "yes"))]

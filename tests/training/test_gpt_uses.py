@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.batch import Batch
+from clearhead.data.dataset import FineTuning
+from clearhead.data.encode import encode_instructions, read_instructions
 from clearhead.data.examples import PairExample
-from clearhead.data.finetuning import FineTuning
-from clearhead.data.following import NOTHING
-from clearhead.data.instruct import encode_instructions, read_instructions
+from clearhead.data.pretraining import NOTHING
 from clearhead.errors import BadInput, WrongTask
 from clearhead.models.bert import BertConfig
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
 from clearhead.text.prompts import few_shot
 from clearhead.training.recipes.finetune import Finetune, finetune
-from clearhead.training.recipes.kinds import KINDS, Options
+from clearhead.training.recipes.task_specs import TASK_SPECS, Options
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import Classify, ClassifyAndContinue, NextToken
 
@@ -187,9 +187,9 @@ def test_the_parts_of_the_loss_are_those_of_the_two_tasks(gpt, tokenizer):
 def test_other_families_are_refused(tokenizer):
     bert = ch.Model.create(BertConfig(vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
     with pytest.raises(WrongTask, match="there is no head 'causal_lm' for bert"):
-        KINDS["instruct"].prepare(bert, None)
+        TASK_SPECS["instruct"].prepare(bert, None)
     with pytest.raises(WrongTask, match="lm_weight is for gpt2, which reads forwards; this is bert"):
-        KINDS["classify"].task(bert.with_head("classes", 2), None, Options(lm_weight=0.5))
+        TASK_SPECS["classify"].task(bert.with_head("classes", 2), None, Options(lm_weight=0.5))
     t5 = ch.Model.create(T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2), heads={"causal_lm": 400})
     with pytest.raises(WrongTask, match="t5 reads a source; train it with: finetune translation --text prompt"):
-        KINDS["instruct"].task(t5, None, Options())
+        TASK_SPECS["instruct"].task(t5, None, Options())

@@ -14,7 +14,7 @@ from clearhead.models.bert import Bert, BertConfig
 from clearhead.models.transformer import Transformer, TransformerConfig
 from clearhead.nn.layout import Packed
 from clearhead.nn.network import Network
-from clearhead.training.graphs import Shape, fill_offsets, graphed, is_recordable
+from clearhead.training.cuda_graphs import Shape, fill_offsets, graphed, is_recordable
 from clearhead.training.recipes.translate import NEW, Translate, prepare
 
 CONFIG = BertConfig(

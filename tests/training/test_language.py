@@ -18,9 +18,9 @@ from clearhead.models.t5 import T5Config
 from clearhead.models.xlnet import XLNetConfig
 from clearhead.training.checkpoint import TENSORS, checkpoints
 from clearhead.training.recipes.language import FAMILIES, batches, build, pretrain_language, recipe_for, task_of
-from clearhead.training.recipes.shared import tokenise_once
+from clearhead.training.recipes.pretrain import tokenise_once
 from clearhead.training.settings import Every, Settings
-from clearhead.training.split import split_batch
+from clearhead.training.step import split_batch
 from clearhead.training.tasks import NextToken
 
 SMALL = {

@@ -14,7 +14,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput
 from clearhead.objectives.loss import Loss
 from clearhead.training.checkpoint import checkpoints, network_tensors
-from clearhead.training.prefetch import Prefetch
+from clearhead.training.loop import Prefetch
 from clearhead.training.settings import Every
 from training.toy import ToySource, ToyTask, rows, run
 

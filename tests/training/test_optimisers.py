@@ -3,8 +3,7 @@ import torch
 from torch.optim import AdamW, Muon
 
 from clearhead.errors import BadInput
-from clearhead.training.muon import BatchedMuon
-from clearhead.training.optimisers import make_optimisers, set_learning_rate
+from clearhead.training.optim import BatchedMuon, make_optimisers, set_learning_rate
 from training.toy import network, settings
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 import pytest
 
 from clearhead.errors import BadConfig, NotFound
-from clearhead.training.overrides import override, parse_settings, read_recipe
+from clearhead.training.settings import override, parse_settings, read_recipe
 
 
 @dataclass(frozen=True, kw_only=True)

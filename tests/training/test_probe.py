@@ -12,8 +12,8 @@ import clearhead as ch
 from clearhead.data.examples import TextExample, WordsExample
 from clearhead.errors import BadConfig, BadInput
 from clearhead.models.bert import BertConfig
+from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Packed
-from clearhead.nn.record import hidden_states
 from clearhead.text import windows
 from clearhead.training.frozen import MIXES, mix, word_states
 from clearhead.training.logistic import LogisticRegression

@@ -18,13 +18,11 @@ from clearhead.errors import BadConfig, BadInput
 from clearhead.models.bert import BertConfig
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
+from clearhead.training.monitor import read_rows
 from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
-from clearhead.training.recipes.kinds import KINDS, Options
-from clearhead.training.recipes.networks import build, generator_config
-from clearhead.training.recipes.on_text import for_device
-from clearhead.training.recipes.pretrain import Masking, Pretrain, preset, pretrain
-from clearhead.training.report import read_rows
+from clearhead.training.recipes.pretrain import Masking, Pretrain, build, for_device, generator_config, preset, pretrain
+from clearhead.training.recipes.task_specs import TASK_SPECS, Options
 from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
@@ -236,7 +234,7 @@ def test_rare_classes_weigh_more(base):
     tags = [WordsExample(("stone", "is"), ("B-THING", "O")), WordsExample(("is", "here"), ("O", "O"))]
     texts = [TextExample("stone", None, label) for label in ("red", "blue", "blue", "blue")]
     for name, examples, wanted in (("tag", tags, [2, 2 / 3]), ("classify", texts, [2 / 3, 2])):
-        kind = KINDS[name]
+        kind = TASK_SPECS[name]
         labels = kind.labels(examples)
         model = kind.prepare(ch.load(base), labels)
         encoded = kind.encode(examples, model.tokenizer, labels, 48)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import BadInput
-from clearhead.training import report as module
-from clearhead.training.page import curve, page
-from clearhead.training.report import Report, read_rows
+from clearhead.training import monitor as module
+from clearhead.training.monitor import Report, curve, page, read_rows
 from training.toy import ToyTask, run, settings
 
 

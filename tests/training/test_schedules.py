@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.training.schedules import SCHEDULES, ramp, trapezoidal
+from clearhead.training.schedule import SCHEDULES, ramp, trapezoidal
 
 shares = st.floats(0, 0.99)
 

@@ -11,7 +11,7 @@ import clearhead as ch
 from clearhead.data.examples import WordsExample
 from clearhead.models.bert import Bert
 from clearhead.models.modernbert import ModernBertConfig
-from clearhead.nn.calibration import ranges_of_inputs
+from clearhead.pipelines.int8 import ranges_of_inputs
 from clearhead.training.frozen import word_states
 
 TEXTS = [" ".join(["the river bank"] * n) for n in (1, 2, 3, 5, 8, 13, 21, 30)] * 12

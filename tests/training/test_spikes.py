@@ -10,10 +10,10 @@ from torch.testing import assert_close
 
 from clearhead.errors import ClearheadError
 from clearhead.training.checkpoint import checkpoints, network_tensors
-from clearhead.training.optimisers import make_optimisers, optimiser_tensors
-from clearhead.training.sent import Sent
+from clearhead.training.monitor import SETTLED, Noise, is_bad
+from clearhead.training.optim import make_optimisers, optimiser_tensors
 from clearhead.training.settings import Every
-from clearhead.training.spikes import SETTLED, Noise, is_bad
+from clearhead.training.step import PendingMetrics
 from training.toy import Poisoned, ToyTask, final_tensors, network, rows, run, settings
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -64,8 +64,8 @@ def test_a_step_that_is_not_finite_is_skipped(tmp_path, optimiser, device):
 
 
 def test_a_step_is_asked_about_when_the_next_is_under_way(tmp_path, monkeypatch):
-    seen, read = [], Sent.read
-    monkeypatch.setattr(Sent, "read", lambda sent: seen.append("read") or read(sent))
+    seen, read = [], PendingMetrics.read
+    monkeypatch.setattr(PendingMetrics, "read", lambda sent: seen.append("read") or read(sent))
     task = ToyTask(before=lambda _passes, _batch: seen.append("pass"))
     run(tmp_path, task, steps=6, accumulate=1, every=Every(log=4, save=100, evaluate=100))
     # at once only the first, the one that is logged, and the last

@@ -13,7 +13,6 @@ from clearhead.models import albert, bert, electra
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.heads import ReplacedTokenHead, SentenceVector
 from clearhead.nn.network import Network
-from clearhead.training.task import Task
 from clearhead.training.tasks import (
     Choose,
     Classify,
@@ -31,6 +30,7 @@ from clearhead.training.tasks import (
     SimilarityOrder,
     TagTokens,
 )
+from clearhead.training.tasks.task import Task
 
 torch.set_num_threads(1)
 V, MASK = 24, 4

@@ -16,7 +16,7 @@ from clearhead.errors import BadInput, ClearheadError, NotFound, WrongTask
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
-from clearhead.pipelines.translate import translate_texts
+from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import Result
 from clearhead.training.recipes.translate import Translate, prepare, recipe_for, translate
 from clearhead.training.settings import Every, Settings

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from clearhead.data.batch import Batch
-from clearhead.data.source import rng
+from clearhead.data.rng import rng
 from clearhead.hub.weights import read_tensors
 from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.nn.network import Network

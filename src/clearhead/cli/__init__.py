@@ -1,42 +1,27 @@
-"""The command line: one verb per file, text for people, `--json` for programs, exit code 2 on bad input."""
+"""The command line: one file per group of verbs, text for people, `--json` for programs, exit code 2 on bad input."""
 
 import atexit
 import gc
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
 from clearhead import __version__
 from clearhead.cli import (
-    ask,
-    choose,
-    classify,
-    cluster,
-    compare,
-    convert,
-    distil,
-    duplicates,
     embed,
     evaluate,
-    export,
-    fill,
     finetune,
     generate,
-    info,
     look,
+    models,
     pretrain,
     search,
-    senses,
     studio,
-    summarise,
-    tag,
-    tokenize,
     tokenizer,
-    translate,
-    vectors,
+    understand,
 )
-from clearhead.cli.translation import SeveralFiles
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
@@ -47,32 +32,35 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(ask.ask)
-app.command()(fill.fill)
-app.command()(classify.classify)
-app.command()(tag.tag)
-app.command()(compare.compare)
-app.command()(choose.choose)
-app.command()(tokenize.tokenize)
-app.command()(embed.embed)
-app.command()(search.search)
-app.command()(cluster.cluster)
-app.command()(duplicates.duplicates)
-app.command()(summarise.summarise)
-app.command()(translate.translate)
-app.command()(generate.generate)
-app.command()(senses.senses)
-app.command()(pretrain.pretrain)
-app.command(cls=SeveralFiles)(finetune.finetune)
-app.command()(distil.distil)
-app.command(cls=SeveralFiles)(evaluate.evaluate)
-app.command()(info.info)
-app.command()(convert.convert)
-app.command()(export.export)
-app.command()(studio.studio)
-app.add_typer(look.app)
-app.add_typer(tokenizer.app)
-app.add_typer(vectors.app)
+VERBS: tuple[Callable[..., None], ...] = (
+    understand.ask,
+    understand.fill,
+    understand.classify,
+    understand.tag,
+    understand.compare,
+    understand.choose,
+    tokenizer.tokenize,
+    embed.embed,
+    search.search,
+    search.cluster,
+    search.duplicates,
+    generate.summarise,
+    generate.translate,
+    generate.generate,
+    embed.senses,
+    pretrain.pretrain,
+    finetune.finetune,
+    pretrain.distil,
+    evaluate.evaluate,
+    models.info,
+    models.convert,
+    models.export,
+    studio.studio,
+)
+for verb in VERBS:
+    app.command(cls=finetune.SeveralFiles if verb in (finetune.finetune, evaluate.evaluate) else None)(verb)
+for group in (look.app, tokenizer.app, embed.app):
+    app.add_typer(group)
 
 
 def _version(asked: bool) -> None:
@@ -82,7 +70,7 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def options(
+def callback(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Take the options that stand before a verb."""

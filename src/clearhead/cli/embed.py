@@ -1,29 +1,83 @@
-"""`clearhead embed`: texts to vectors."""
+"""Verbs of vectors: embed, senses, vectors train, vectors near."""
 
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
+import numpy as np
 import typer
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from clearhead.cli.inout import (
+from clearhead.cli.options import (
+    CORPUS,
     INT8_SAMPLE,
+    DeviceOption,
     Int8Option,
     JsonOption,
     ModelOption,
+    RecipeOption,
+    SetOption,
     SkillOption,
     TextsArgument,
     TextsOption,
+    changes,
+    command_line,
+    given_texts,
+    leave_if_interrupted,
+    pick_device,
     print_json,
     progress,
     quantised,
     shown,
     stream_texts,
+    up_to,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class VectorFile:
+    """Vectors are added some at a time; the header, which says how many there are, is written again at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._like: NDArray[Any] | None = None
+        self.rows = 0
+
+    @property
+    def width(self) -> int:
+        """Numbers in a vector; 0 if there is none."""
+        return 0 if self._like is None else self._like.shape[1]
+
+    def add(self, vectors: NDArray[Any]) -> None:
+        """Write (vectors, width)."""
+        if self._like is None:
+            self._like = vectors[:0]
+            self._header()
+        self._file.write(np.ascontiguousarray(vectors).data)
+        self.rows += len(vectors)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._like is None:
+            self._like = np.zeros((0, 0), np.float32)
+        self._file.seek(0)
+        self._header()
+        self._file.close()
+
+    def _header(self) -> None:
+        assert self._like is not None  # noqa: S101
+        shape = (self.rows, self._like.shape[1])
+        # numpy leaves room for the number of rows to grow, so that the second header is as long as the first
+        npy.write_array_header_1_0(
+            self._file, {"descr": npy.dtype_to_descr(self._like.dtype), "fortran_order": False, "shape": shape}
+        )
 
 
 def embed(
@@ -49,10 +103,10 @@ def embed(
 
     Example: `clearhead embed --in texts.txt --out vectors.npy`
     """
-    from clearhead.cli.vector_file import VectorFile
-    from clearhead.hub.atomic import staged
-    from clearhead.pipelines.batches import chunks_of_text
+    from clearhead.cli.embed import VectorFile
+    from clearhead.io import staged
     from clearhead.pipelines.model import load
+    from clearhead.pipelines.runner import chunks_of_text
 
     wanted, total = stream_texts(texts or [], file)
     chosen = numbers_of(layers)
@@ -111,3 +165,102 @@ def numbers_of(written: str) -> list[int]:
 def _written(value: float | int) -> float | int:
     """As many digits as single precision has; whole numbers stay whole."""
     return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def senses(
+    word: Annotated[list[str], typer.Argument(help="The word; other forms of it, such as its plural, may follow.")],
+    file: TextsOption = None,
+    model: ModelOption = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Layers whose mean to take, from 0 or from -1, the last. Default: the last four.")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.85, or by the model."),
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="How many senses to make, whatever the threshold.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Group the occurrences of a word by meaning, in texts from a file or stdin, and show how near they are.
+
+    Example: `clearhead senses bank banks --in sentences.txt`
+    """
+    from clearhead.cli.embed import numbers_of
+    from clearhead.pipelines.model import load
+
+    texts = given_texts(None, file)
+    chosen = None if layers is None else numbers_of(layers)
+    found = load(model).senses(word, texts, layers=chosen, threshold=threshold, count=count)
+    if json:
+        print_json({"word": word, **found.to_dict()})
+        return
+    order = [place for group in found.groups for place in group]
+    for place in order:
+        one = found.occurrences[place]
+        cosines = " ".join(f"{cosine:.2f}" for cosine in found.cosines[place][order])
+        before, whole = shown(texts[one.index][: one.start][::-1], 30)[::-1], texts[one.index]
+        typer.echo(f"{one.sense}  {cosines}  {shown(f'{before} {whole[one.start :]}')}")
+
+
+app = typer.Typer(name="vectors", help="Train and ask word vectors.", no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def vectors() -> None:
+    """Word vectors (word2vec): one for each word, whatever the sentence."""
+
+
+@app.command()
+def train(
+    corpus: Annotated[list[str], typer.Argument(help=CORPUS)],
+    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the vectors.")],
+    kind: Annotated[
+        str | None, typer.Option(help="skipgram (guess the words around) or cbow (guess the word in the middle).")
+    ] = None,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Learn a vector for every word of your own text; run it again to go on after a stop.
+
+    Example: `clearhead vectors train wiki.txt --out ./my-vectors --kind skipgram`
+    """
+    from clearhead.data.corpus import Corpus
+    from clearhead.training.recipes.word2vec import Vectors, train_vectors
+    from clearhead.training.settings import override
+
+    texts = Corpus(corpus)
+    plan = override(Vectors(), changes(recipe, set_, kind=kind))
+    with progress("tokenising", texts.size, of_bytes=True) as advance:
+        learnt, result = train_vectors(
+            texts, out, plan, device=pick_device(device), progress=up_to(advance), command=command_line()
+        )
+    if json:
+        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "words": len(learnt)})
+    else:
+        again = result.exit == "interrupted"
+        outcome = "run the same command again to go on" if again else f"{len(learnt):,} words in {out}"
+        typer.echo(f"{result.exit} after {result.step:,} steps: {outcome}")
+    leave_if_interrupted(result)
+
+
+@app.command()
+def near(
+    word: Annotated[str, typer.Argument(help="The word to look up.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="The folder that `vectors train` wrote.")],
+    top: Annotated[int | None, typer.Option(help="How many neighbours.", show_default="10")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Which words are used like this one? Prints them with their cosines.
+
+    Example: `clearhead vectors near bank --model ./my-vectors`
+    """
+    from clearhead.pipelines.word_vectors import WordVectors
+
+    found = WordVectors.load(model).near(word, top=top)
+    if json:
+        print_json({"word": word, "near": [{"word": other, "cosine": cosine} for other, cosine in found]})
+        return
+    for other, cosine in found:
+        typer.echo(f"{cosine:6.3f}  {other}")

@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.inout import JsonOption, SkillOption, expect_many, print_json, progress
-from clearhead.cli.recipe import DeviceOption, LabelOption, PairOption, TextOption, named_columns, pick_device
-from clearhead.cli.translation import evaluate_translator, one_file
+from clearhead.cli.finetune import evaluate_translator, one_file
+from clearhead.cli.options import (
+    DeviceOption,
+    JsonOption,
+    LabelOption,
+    PairOption,
+    SkillOption,
+    TextOption,
+    expect_many,
+    named_columns,
+    pick_device,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from clearhead.evaluation.tasks import Figures
-    from clearhead.training.recipes.reading import Columns
+    from clearhead.training.recipes.task_specs import Columns
 
 
 def evaluate(
@@ -102,12 +113,11 @@ def evaluate(
         raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
     examples = _read(task, data, named_columns(text, pair, label), documents=documents)
     if given and not by_model:
-        from clearhead.evaluation.answers import score_files
+        from clearhead.evaluation.squad import score_files
 
         found = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
     else:
-        from clearhead.evaluation.questions import evaluate_answers
-        from clearhead.evaluation.tasks import EVALUATIONS
+        from clearhead.evaluation.tasks import EVALUATIONS, evaluate_answers
         from clearhead.pipelines.model import load
 
         expect_many()
@@ -128,7 +138,7 @@ def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) ->
 
     examples = find_reader(task)(one_file(data, task), columns)
     if documents:
-        from clearhead.data.conll import join_documents
+        from clearhead.data.formats import join_documents
 
         return join_documents(examples)
     return examples
@@ -136,9 +146,8 @@ def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) ->
 
 def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
     """Print measured figures beside the lectures'."""
-    from clearhead.evaluation.measured import read_measured
-    from clearhead.evaluation.tables import as_json, as_markdown, as_text, tables
-    from clearhead.hub.builtin import builtin_folder
+    from clearhead.evaluation.results import as_json, as_markdown, as_text, read_measured, tables
+    from clearhead.hub.remote import builtin_folder
 
     write = as_json if json else as_markdown if markdown else as_text
     typer.echo(write(tables(read_measured(file or builtin_folder() / "figures.json"))), nl=False)

@@ -1,24 +1,27 @@
-"""`clearhead generate`: a model writes on, and the text appears while it does."""
+"""Verbs that write: generate, translate, summarise."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import (
+from clearhead.cli.options import (
     BestOption,
     JsonOption,
+    ModelOption,
     PenaltyOption,
     TextsArgument,
     TextsOption,
     WriterOption,
+    given_texts,
     print_json,
     progress,
+    read_sources,
     read_texts,
 )
 from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
-    from clearhead.pipelines.manner import How
+    from clearhead.decoding.config import GenerationOptions
     from clearhead.pipelines.model import Model
 
 
@@ -61,7 +64,7 @@ def generate(
         "repetition_penalty": repetition_penalty,
         "stop": stop,
     }
-    how: How = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
+    how: GenerationOptions = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
     loaded = load(model)
     if longest is not None:
         _warn(loaded, given, longest)
@@ -81,7 +84,7 @@ def generate(
                     typer.echo(_before(loaded, prompt) + one.text)
 
 
-def _stream(model: "Model", prompt: str, longest: int, how: "How") -> None:
+def _stream(model: "Model", prompt: str, longest: int, how: "GenerationOptions") -> None:
     """Print the prompt and what goes on from it as it comes."""
     pieces = model.stream(prompt, longest=longest, **how)
     first = next(pieces, "")  # what is refused is refused now, and nothing was printed
@@ -106,3 +109,73 @@ def _warn(model: "Model", prompts: list[str], longest: int) -> None:
             f"note: the model has {writer.positions} positions, room for {room} new tokens{where}, not {longest}",
             err=True,
         )
+
+
+def translate(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: WriterOption = None,
+    beams: Annotated[int, typer.Option(help="Beginnings that are kept at each step; 1 is greedy.")] = 4,
+    best: BestOption = None,
+    length_penalty: PenaltyOption = None,
+    prefix: Annotated[str, typer.Option(help='Put before every sentence: "translate English to German: ".')] = "",
+    json: JsonOption = False,
+) -> None:
+    """Translate texts, sentence by sentence, by an OPUS-MT, T5 or recurrent model, or one trained here.
+
+    Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
+    """
+    from clearhead.pipelines.model import load
+
+    given = given_texts(texts, file)
+    options = {"beams": beams, "best": best, "length_penalty": length_penalty}
+    how: GenerationOptions = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
+    loaded = load(model)
+    with progress("translating", None) as advance:
+        # of an iterator, translations come as they are made
+        found = loaded.translate(iter(given), prefix=prefix, progress=advance, **how)
+        for text, ways in zip(given, found, strict=True):
+            for one in ways if how.get("best", 1) > 1 else [ways]:
+                if json:
+                    print_json({"source": text, "translation": one.text, "parts": one.to_dict()["parts"]})
+                else:
+                    typer.echo(one.text)
+
+
+def summarise(
+    files: Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')] = None,
+    sentences: Annotated[int | None, typer.Option(help="How many sentences to keep.", show_default="3")] = None,
+    abstractive: Annotated[
+        bool, typer.Option("--abstractive", help="In the model's own words; it must write, as T5 does.")
+    ] = False,
+    longest: Annotated[
+        int | None, typer.Option(help="Of --abstractive: most tokens of a portion.", show_default="200")
+    ] = None,
+    least: Annotated[
+        int | None, typer.Option(help="Of --abstractive: fewest tokens of a portion.", show_default="30 by a T5")
+    ] = None,
+    model: ModelOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Keep the sentences that say most of a text, word for word and in order; or let a model tell it anew.
+
+    Example: `clearhead summarise article.txt --sentences 3`
+    """
+    from clearhead.pipelines.model import load
+
+    how: GenerationOptions = {} if least is None else {"least": least}
+    sources = files or ["-"]
+    texts = read_sources(sources)
+    loaded = load(model)
+    with progress("reading", None) as advance:
+        summaries = loaded.summarise(
+            texts, sentences=sentences, abstractive=abstractive, longest=longest, progress=advance, **how
+        )
+    for source, found in zip(sources, summaries, strict=True):
+        if json:
+            print_json({"source": source, **({"summary": found.text} if abstractive else found.to_dict())})
+            continue
+        if len(sources) > 1:
+            typer.echo(f"{source}:")
+        for line in [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]:
+            typer.echo(line)

@@ -1,16 +1,57 @@
 """`clearhead look …`: pictures of what happens inside a model."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import typer
 
-from clearhead.cli.inout import ModelOption, TextsOption, read_texts
-from clearhead.cli.picture import picture
+from clearhead.cli.options import JsonOption, ModelOption, SkillOption, TextsOption, print_json, read_texts
 
 if TYPE_CHECKING:
-    from clearhead.inside.view import View
+    from clearhead.inside.page import View
     from clearhead.pipelines.model import Model
+
+
+Draw = Callable[..., Union["View", tuple["View", str]]]
+OutOption = Annotated[Path | None, typer.Option(help="The HTML file to write; else it is named after the picture.")]
+
+
+def picture(draw: Draw) -> Callable[..., None]:
+    """Make a command of a function that gives a view, or a view and a word about it.
+
+    The function's arguments are the command's; one called `loaded` is the model that --model and --skill name.
+    """
+
+    def command(*, out: Path | None, json: bool, **given: Any) -> None:
+        if "loaded" in inspect.signature(draw).parameters:
+            from clearhead.pipelines.model import load
+
+            given["loaded"] = load(given.pop("model"), skill=given.pop("skill"))
+        drawn = draw(**given)
+        view, about = drawn if isinstance(drawn, tuple) else (drawn, "")
+        path = view.save(out or f"{view.title}.html")
+        if json:
+            print_json({"file": str(path), **view.data})
+        else:
+            typer.echo(f"wrote {path}{f': {about}' if about else ''}; open it in a browser")
+
+    command.__doc__, command.__name__ = draw.__doc__, draw.__name__
+    command.__signature__ = _asked(draw)  # type: ignore[attr-defined]  # which is where typer looks
+    return command
+
+
+def _asked(draw: Draw) -> inspect.Signature:
+    """What the command line asks for: the function's own arguments, then those of every picture."""
+    own = dict(inspect.signature(draw).parameters)
+    shared: list[tuple[str, Any, Any]] = [("out", OutOption, None), ("json", JsonOption, False)]
+    if own.pop("loaded", None):
+        shared[:0] = [("model", ModelOption, None), ("skill", SkillOption, None)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, keyword, default=default, annotation=kind) for name, kind, default in shared]
+    return inspect.Signature([*own.values(), *added])
+
 
 app = typer.Typer(name="look", help="Look inside a model.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -62,7 +103,7 @@ def by_hand() -> "View":
 
     Example: `clearhead look by-hand`
     """
-    from clearhead.inside.byhand import by_hand
+    from clearhead.inside.by_hand import by_hand
 
     return by_hand()
 
@@ -74,7 +115,7 @@ def input_(loaded: "Model", text: TextArgument, pair: PairArgument = None) -> "V
 
     Example: `clearhead look input "Be alert!" "BERT will hurt!"`
     """
-    from clearhead.inside.inputs import summed_input
+    from clearhead.inside.input_view import summed_input
 
     return summed_input(loaded, text, pair)
 
@@ -101,7 +142,7 @@ def layers(loaded: "Model", text: TextArgument, pair: PairArgument = None) -> "V
 
     Example: `clearhead look layers "He sat on the bank of the river"`
     """
-    from clearhead.inside.depth import through_layers
+    from clearhead.inside.layers import through_layers
 
     return through_layers(loaded, text, pair)
 
@@ -136,7 +177,7 @@ def why(
 
     Example: `clearhead look why "Text WIN to 80086 to claim your free prize" --skill spam`
     """
-    from clearhead.inside.reasons import why
+    from clearhead.inside.faithfulness import why
 
     view = why(loaded, text, pair, use=use, target=target)  # type: ignore[arg-type]
     best = ", ".join([view.data["faithful"], *view.data["as_faithful"]] if view.data["faithful"] else [])

@@ -1,14 +1,14 @@
-"""`clearhead pretrain`: raw text to a model."""
+"""Verbs that train on raw text: pretrain, distil."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from clearhead.cli.inout import JsonOption, progress, up_to
-from clearhead.cli.recipe import (
+from clearhead.cli.options import (
     CorpusOption,
     DeviceOption,
+    JsonOption,
     MinutesOption,
     RecipeOption,
     SetOption,
@@ -20,6 +20,8 @@ from clearhead.cli.recipe import (
     command_line,
     pick_device,
     print_result,
+    progress,
+    up_to,
 )
 from clearhead.errors import BadConfig, BadInput, require
 
@@ -74,9 +76,8 @@ def pretrain(
     """
     from clearhead.data.corpus import Corpus
     from clearhead.text import Tokenizer
-    from clearhead.training.overrides import override
-    from clearhead.training.recipes.on_text import for_device
-    from clearhead.training.recipes.shared import learn_vocabulary_once
+    from clearhead.training.recipes.pretrain import for_device, learn_vocabulary_once
+    from clearhead.training.settings import override
 
     check_shard(shard)
     _check_new(model, tokenizer, family=family, preset=preset, vocabulary=vocabulary)
@@ -130,7 +131,8 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
 
     from clearhead.hub.config import read_config
     from clearhead.models import FAMILIES
-    from clearhead.training.recipes import language, networks, pretrain
+    from clearhead.training.recipes import language, pretrain
+    from clearhead.training.recipes import pretrain as networks
 
     families = [*FAMILIES, *language.FAMILIES]
     if family not in (None, *families):
@@ -143,3 +145,57 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
         return writes, language.pretrain_language, language.FAMILIES[writes.family].tokenizer
     shape = pretrain.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
     return replace(pretrain.Pretrain(), model=shape), pretrain.pretrain, "wordpiece"
+
+
+def distil(
+    teacher: Annotated[str, typer.Option(help="The model to learn from: a folder or a hub name.")],
+    corpus: CorpusOption,
+    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the student.")],
+    layers: Annotated[int | None, typer.Option(help="Layers of the student. Default: half of the teacher's.")] = None,
+    minutes: MinutesOption = None,
+    steps: StepsOption = None,
+    relations: Annotated[
+        bool,
+        typer.Option(
+            "--relations",
+            help="Learn how tokens relate (MiniLM) instead of answers (DistilBERT): the student may be narrower, "
+            "--set model.hidden_size=…, and has no head.",
+        ),
+    ] = False,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    shard: ShardOption = False,
+    tensorboard: TensorboardOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Train a small model to agree with a large one on your own text; run it again to go on after a stop.
+
+    Example: `clearhead distil --teacher ./my-bert --corpus wiki.jsonl.xz --out ./my-student --minutes 60`
+    """
+    from clearhead.data.corpus import Corpus
+    from clearhead.pipelines.model import load
+    from clearhead.training.recipes import distil as recipes
+    from clearhead.training.settings import override
+
+    check_shard(shard)
+    texts, large = Corpus(corpus), load(teacher)
+    objective = "relations" if relations else None
+    plan = override(
+        recipes.recipe_for(large, layers=layers),
+        changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps),
+    )
+    with progress("tokenising", texts.size, of_bytes=True) as advance:
+        student, result = recipes.distil(
+            large,
+            texts,
+            out,
+            plan,
+            device=pick_device(device),
+            shard=shard,
+            progress=up_to(advance),
+            tensorboard=tensorboard,
+            teacher_name=teacher,
+            command=command_line(),
+        )
+    print_result(student, result, out, json=json)

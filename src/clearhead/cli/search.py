@@ -1,14 +1,16 @@
-"""`clearhead search`: the passages that fit a query."""
+"""Verbs over many texts: search, cluster, duplicates."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.inout import (
+from clearhead.cli.options import (
     Int8Option,
     JsonOption,
     ModelOption,
+    TextsArgument,
+    TextsOption,
     expect_many,
     given_texts,
     print_json,
@@ -44,8 +46,7 @@ def search(
     """
     from clearhead.pipelines.model import load
     from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.search.passages import cut_passages
-    from clearhead.pipelines.search.sources import read_documents
+    from clearhead.pipelines.search.passages import cut_passages, read_documents
 
     queries = given_texts([query], None)
     places = [*(files or []), *(more or [])]
@@ -79,3 +80,70 @@ def _built(documents: "list[Document]", model: "Model | None", folder: Path | No
     if folder is not None:
         built.save(folder)
     return built
+
+
+def cluster(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    threshold: Annotated[float | None, typer.Option(help="How near, by cosine, texts of a group are.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="How many groups to make, by k-means.")] = None,
+    int8: Int8Option = False,
+    json: JsonOption = False,
+) -> None:
+    """Group texts by meaning: the size of each group and its most central text, or with --json its members too.
+
+    Example: `clearhead cluster --in texts.txt --threshold 0.6`
+    """
+    from clearhead.errors import BadInput, require
+    from clearhead.pipelines.model import load
+
+    require((threshold is None) != (clusters is None), "give --threshold or --clusters, one of the two", BadInput)
+    wanted = given_texts(texts, file)
+    loaded = load(model)
+    if int8:
+        loaded = quantised(loaded, "embed", wanted)
+    with progress("embedding", len(wanted)) as advance:
+        groups = loaded.cluster(wanted, threshold=threshold, clusters=clusters, progress=advance)
+    for group in groups:
+        if json:
+            print_json({"text": wanted[group.centre], **group.to_dict()})
+        else:
+            typer.echo(f"{len(group.members):>6}  {shown(wanted[group.centre], 100)}")
+
+
+def duplicates(
+    texts: TextsArgument = None,
+    file: TextsOption = None,
+    model: ModelOption = None,
+    threshold: Annotated[float, typer.Option(help="How near, by cosine, two texts must be.")] = 0.9,
+    drop: Annotated[bool, typer.Option("--drop", help="Print the texts themselves, without the duplicates.")] = False,
+    int8: Int8Option = False,
+    json: JsonOption = False,
+) -> None:
+    """Find texts that repeat another, letter for letter or nearly; they are counted from 0.
+
+    Example: `clearhead duplicates --in texts.txt --drop > different.txt`
+    """
+    from clearhead.pipelines.clustering import kept
+    from clearhead.pipelines.model import load
+
+    wanted = given_texts(texts, file)
+    loaded = load(model)
+    if int8:
+        loaded = quantised(loaded, "embed", wanted)
+    with progress("embedding", None) as advance:
+        found = loaded.duplicates(wanted, threshold=threshold, progress=advance)
+    if drop:
+        for place in kept(len(wanted), found):
+            if json:
+                print_json({"index": place, "text": wanted[place]})
+            else:
+                typer.echo(wanted[place])
+        return
+    for one in found:
+        if json:
+            print_json({**one.to_dict(), "texts": [wanted[one.first], wanted[one.second]]})
+        else:
+            kind = "copy " if one.exact else f"{one.score:.3f}"
+            typer.echo(f"{kind}  {one.first} {shown(wanted[one.first])}  =  {one.second} {shown(wanted[one.second])}")

@@ -1,6 +1,14 @@
-"""What fine-tuning learns from, one small record per kind of task. Nothing here knows of tokens."""
+"""What fine-tuning learns from: one record per kind of task, and the labels of a task."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.errors import BadInput, require
 
 Label = str | float | tuple[str, ...] | None
 
@@ -54,3 +62,52 @@ class PairExample:
 
 
 Example = TextExample | WordsExample | QuestionExample | ChoiceExample | PairExample
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names in the order of their ids."""
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require(bool(self.names), "There are no labels; name the column that holds them.", BadInput)
+        require(len(set(self.names)) == len(self.names), f"A label is named twice in {list(self.names)}.", BadInput)
+
+    @classmethod
+    def of(cls, labels: Iterable[str]) -> Self:
+        """Gather the labels that occur: in the order of numbers if all are numbers, else of the alphabet."""
+        found = set(labels)
+        return cls(tuple(sorted(found, key=_number) if all(map(_is_number, found)) else sorted(found)))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def ids(self, labels: Sequence[str], where: str = "The data") -> NDArray[np.int64]:
+        """Give the ids of labels; one that was not among the training labels is an error."""
+        unknown = next((label for label in labels if label not in self._ids), None)
+        require(
+            unknown is None,
+            f"{where} has the label {unknown!r}, which the training data has not; known are {self._said()}.",
+            BadInput,
+        )
+        return np.array([self._ids[label] for label in labels], dtype=np.int64)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def _said(self, most: int = 20) -> str:
+        more = f" and {len(self) - most} more" if len(self) > most else ""
+        return ", ".join(map(repr, self.names[:most])) + more
+
+
+def _number(label: str) -> tuple[float, str]:
+    return float(label), label
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return float(label) == float(label)  # "nan" has no place among numbers
+    except ValueError:
+        return False

@@ -1,6 +1,7 @@
-"""Tokens chosen, hidden and asked for: BERT's masking, of single pieces, of whole words, or of spans (SpanBERT)."""
+"""Which tokens are hidden and asked for: BERT's masking of pieces, words or spans (SpanBERT); XLNet's permutations."""
 
 # N packed tokens · V vocabulary
+# N packed tokens · M asked tokens
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -10,14 +11,83 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch
-from clearhead.data.choosing import choose_pieces, choose_spans, choose_words
-from clearhead.data.shards import Ints
-from clearhead.data.source import Derived, Source, rng
+from clearhead.data.rng import Derived, Source, rng
+from clearhead.data.shards import Ints, spread
 from clearhead.errors import require
-from clearhead.text.template import Special
+from clearhead.nn.layout import Packed
+from clearhead.text.special_tokens import Special
 from clearhead.text.tokenizer import Tokenizer
 
-_DRAW = 2  # keeps these draws apart from the order of an epoch and from the draws of pairs
+# SpanBERT, section 3.1: geometric with p = 0.2, no span longer than 10 words, so that the mean is 3.8
+_LENGTHS = np.arange(1, 11)
+_CHANCES = 0.2 * 0.8 ** (_LENGTHS - 1)
+
+
+def choose_pieces(candidates: int, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
+    """Choose `count` candidates, each as likely as any other."""
+    return np.sort(draw.choice(candidates, count, replace=False, shuffle=False)), np.arange(count)
+
+
+def choose_words(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
+    """Choose whole words of these sizes, in random order, as long as they fit into `count` pieces.
+
+    The last that does not fit is passed over for shorter ones, so fewer pieces are chosen only where no word is short
+    enough, and short words are favoured by two or three in a batch.
+    """
+    mixed = draw.permutation(len(sizes))
+    filled = np.cumsum(sizes[mixed])
+    taken = int(np.searchsorted(filled, count, "right"))
+    words = [mixed[:taken]]
+    missing = count - int(filled[taken - 1]) if taken else count
+    rest = mixed[taken:]
+    while missing and len(fitting := np.flatnonzero(sizes[rest] <= missing)):
+        words.append(rest[fitting[:1]])
+        missing -= int(sizes[rest[fitting[0]]])
+        rest = rest[fitting[0] + 1 :]
+    chosen = np.sort(np.concatenate(words))
+    pieces = _pieces(sizes, chosen)
+    return pieces, np.arange(len(pieces))
+
+
+def choose_spans(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
+    """Choose spans of whole words, all pieces of a span with one lot; the last span drawn is cut to fit.
+
+    Spans never overlap, and every word is as likely as any other: free words and spans are mixed, and the row of
+    words is a ring. A span over the end of a sequence goes on in the next one.
+    """
+    words = len(sizes)
+    lengths = span_lengths(min(count, words), draw)  # a word has at least one piece, so these are enough
+    free = words - int(lengths.sum())
+    places = np.sort(draw.choice(free + len(lengths), len(lengths), replace=False, shuffle=False))
+    begins = places + np.cumsum(lengths) - lengths - np.arange(len(lengths))
+    mixed = draw.permutation(len(lengths))
+    covered = np.repeat(begins[mixed], lengths[mixed]) + spread(lengths[mixed])
+    covered = (covered + draw.integers(words)) % words
+    pieces = _pieces(sizes, covered)
+    lots = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])
+    pieces, lots = pieces[:count], lots[:count]
+    in_order = np.argsort(pieces)
+    return pieces[in_order], lots[in_order]
+
+
+def span_lengths(total: int, draw: np.random.Generator) -> Ints:
+    """Draw lengths of spans until they cover `total` words; the last is cut to fit."""
+    # even if all had length 1, so many would do
+    drawn = draw.choice(_LENGTHS, size=total, p=_CHANCES / _CHANCES.sum())
+    ends = np.cumsum(drawn)
+    last = int(np.searchsorted(ends, total))
+    lengths = drawn[: last + 1]
+    lengths[-1] -= ends[last] - total
+    return lengths
+
+
+def _pieces(sizes: Ints, words: Ints) -> Ints:
+    """The pieces of words, word by word."""
+    starts = np.cumsum(sizes) - sizes
+    return np.repeat(starts[words], sizes[words]) + spread(sizes[words])
+
+
+_MASKING_DRAW = 2  # keeps these draws apart from the order of an epoch and from the draws of pairs
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
@@ -91,7 +161,7 @@ class Masked(Derived):
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
-        return mask(self.source.batch(index), self._vocabulary, self._masking, rng(self._seed, index, _DRAW))
+        return mask(self.source.batch(index), self._vocabulary, self._masking, rng(self._seed, index, _MASKING_DRAW))
 
 
 def mask(batch: Batch, vocabulary: Vocabulary, masking: Masking, draw: np.random.Generator) -> Batch:
@@ -129,3 +199,56 @@ def _word_sizes(batch: Batch, candidates: Ints, vocabulary: Vocabulary) -> Ints:
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     opens = begins[candidates] | (np.diff(candidates, prepend=-2) > 1)
     return np.diff(np.flatnonzero(opens), append=len(candidates))
+
+
+_PERMUTATION_DRAW = 6  # keeps these draws apart from the other draws of a batch
+SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
+
+
+class Permuted(Derived):
+    """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
+
+    Their target `place` (M,) is where each stands in its text. Special tokens are never asked for.
+    """
+
+    def __init__(self, source: Source, tokenizer: Tokenizer, *, share: float = SHARE, seed: int = 0) -> None:
+        require(0 < share < 1, f"The share to guess is {share}; it must lie between 0 and 1.")
+        super().__init__(source)
+        self._share, self._seed = share, seed
+        self._special = special_tokens(tokenizer)
+        # which segment a special token is in is known; the rest of a single text is in the first
+        self._segments = torch.zeros(tokenizer.vocabulary, dtype=torch.int64)
+        for item in tokenizer.template.single:
+            if isinstance(item, Special):
+                self._segments[item.id] = item.segment
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`."""
+        text = self.source.batch(index)
+        text = replace(text, segments=self._segments[text.ids])
+        return permute(text, self._special, self._share, rng(self._seed, index, _PERMUTATION_DRAW))
+
+
+def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.random.Generator) -> Batch:
+    """Draw an order for each text and ask for the last of it.
+
+    Those asked have ranks 1, 2, … in that order. All others have rank 0, so that they see one another, as in the
+    published code; who is asked sees them and those asked before.
+    """
+    rank = np.zeros(text.tokens, dtype=np.int64)
+    places, start = [], 0
+    for length in text.layout.lengths:
+        words = np.flatnonzero(~special[text.ids[start : start + length].numpy()])
+        count = max(round(share * len(words)), 1) if len(words) > 1 else 0
+        asked = draw.permutation(words)[len(words) - count :]
+        rank[start + asked] = np.arange(1, count + 1)
+        places.append(np.sort(asked))
+        start += length
+    firsts = np.repeat(np.cumsum([0, *text.layout.lengths[:-1]]), [len(asked) for asked in places])
+    place = np.concatenate(places)
+    return Batch(
+        text.ids[torch.from_numpy(firsts + place)],
+        Packed.of([len(asked) for asked in places]),
+        targets={"place": torch.from_numpy(place)},
+        source=replace(text, targets={"rank": torch.from_numpy(rank)}),
+    )

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 
 import torch
 
-from clearhead.decoding.contract import Continues
-from clearhead.decoding.controls import Controls
-from clearhead.decoding.results import Output, Recorder, log_probabilities
-from clearhead.decoding.top import top
+from clearhead.decoding.config import Controls
+from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
+from clearhead.decoding.generate import top
 from clearhead.errors import BadInput, require
 
 Texts = Sequence[Sequence[int]]
 
 
 def beam_search(
-    model: Continues,
+    model: Decoder,
     prompts: Texts,
     controls: Controls,
     *,
@@ -93,7 +92,7 @@ class _Search:
 
     def __init__(
         self,
-        model: Continues,
+        model: Decoder,
         prompts: Texts,
         controls: Controls,
         width: int,

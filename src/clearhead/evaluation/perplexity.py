@@ -1,10 +1,25 @@
-"""Perplexity from summed losses: sums are added first and divided once, so batches of any size may be mixed."""
+"""Perplexity of plain text: of masked tokens, or of each next one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import same_length
+import numpy as np
+import torch
+
+from clearhead.data.batch import Batch
+from clearhead.data.dataset import DatasetBuilder, TokenizedDataset, ids_of
+from clearhead.data.masking import Masking, Vocabulary, mask
+from clearhead.data.pretraining import next_tokens
+from clearhead.data.rng import rng
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.evaluation.checks import in_examples, same_length
+from clearhead.models.rnnlm import RecurrentLM
+from clearhead.nn.decoder import EncoderDecoder
+from clearhead.objectives.language import causal_lm, masked_lm
+from clearhead.objectives.loss import Loss
+from clearhead.pipelines.model import Model, Recurrent
+from clearhead.pipelines.runner import Progress, token_budgets
 
 
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
@@ -22,3 +37,74 @@ def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
         return math.exp(total / tokens)
     except OverflowError:
         return math.inf
+
+
+TOKENS = 4096  # of a batch
+LONGEST = 512  # tokens of a sequence: of a model that knows no bound, too
+
+Ask = Callable[[Batch, int], Loss]  # a batch and its number
+
+
+@torch.inference_mode()
+def evaluate_texts(
+    model: Model | Recurrent, texts: Sequence[str], *, progress: Progress | None = None
+) -> dict[str, float]:
+    """Perplexity of the tokens asked for, and how many of them are guessed right, in percent.
+
+    A masked model is asked for 15 % of the tokens, chosen and hidden as in training and always the same; one that
+    writes, for every token after the first. A longer text than the model reads is cut into several, and all counts.
+    """
+    ask = _way_to_ask(model)
+    encoded = _encoded(model, texts)
+    progress = in_examples(progress, encoded.tokens, len(texts))
+    losses = []
+    for number, items in enumerate(token_budgets(encoded.lengths().tolist(), TOKENS)):
+        batch = encoded.batch(np.array(items))
+        losses.append(ask(batch, number))
+        if progress is not None:
+            progress(batch.tokens)
+    counts = [int(loss.count) for loss in losses]
+    right = sum(int(loss.metrics["accuracy"][0]) for loss in losses)
+    found = perplexity([float(loss.total) for loss in losses], counts)
+    return {"perplexity": found, "accuracy": 100 * right / sum(counts), "tokens": sum(counts)}
+
+
+def _way_to_ask(model: Model | Recurrent) -> Ask:
+    """For hidden tokens, or for each next one; a model that guesses neither is refused."""
+    if isinstance(model, Recurrent):
+        able = isinstance(model.network, RecurrentLM)
+    elif "masked_lm" in model.network.heads:
+        return partial(_hidden_tokens, model, Vocabulary.of(model.tokenizer))
+    else:
+        able = "causal_lm" in model.network.heads and not isinstance(model.encoder, EncoderDecoder)
+    message = "this model guesses no tokens; choose one with a masked-LM head, a GPT, or a recurrent language model"
+    require(able, message, WrongTask)
+    return partial(_next_tokens, model)
+
+
+def _encoded(model: Model | Recurrent, texts: Sequence[str]) -> TokenizedDataset:
+    """The texts with their special tokens, cut where they are too long."""
+    longest = LONGEST if isinstance(model, Recurrent) else min(model.encoder.max_length, LONGEST)
+    template = model.tokenizer.template
+    room = longest - template.specials(pair=False)
+    writer = DatasetBuilder(template)
+    for ids in ids_of(model.tokenizer, texts):
+        for start in range(0, len(ids), room):
+            writer.add(ids[start : start + room])
+    encoded = writer.done()
+    require(encoded.tokens > 0, "the texts have no tokens; give some that are not empty", BadInput)
+    return encoded
+
+
+def _hidden_tokens(model: Model, vocabulary: Vocabulary, batch: Batch, number: int) -> Loss:
+    batch = mask(batch, vocabulary, Masking(), rng(0, number)).to(model.device)
+    hidden = model.encoder(batch.ids, batch.layout, batch.segments)
+    logits = model.network.heads["masked_lm"](hidden, batch.layout, batch.targets["where"])
+    return masked_lm(logits, batch.targets["labels"])
+
+
+def _next_tokens(model: Model | Recurrent, batch: Batch, number: int) -> Loss:
+    batch = batch.to(model.device)
+    head = () if isinstance(model, Recurrent) else ("causal_lm",)
+    logits = model.network(*head, batch.ids, batch.layout)
+    return causal_lm(logits, next_tokens(batch.ids, batch.layout))

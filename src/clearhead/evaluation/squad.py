@@ -1,19 +1,19 @@
-"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) by the rules of evaluate-v1.1.py and evaluate-v2.0.py, in percent.
+"""SQuAD 1.1 and 2.0 by the rules of the official scripts, in percent; prediction files and n-best lists."""
 
-One difference, in `best_threshold`: questions with equal no-answer probabilities are decided together, so that the
-best score is one that the threshold really gives. The script stops between them, at a score that depends on row order.
-"""
-
+import json
 import math
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import all_there
+from clearhead.io import read_json
 
 Golds = Mapping[str, Sequence[str]]
 
@@ -134,3 +134,145 @@ def _percent(scores: Mapping[str, float]) -> float:
 def _check(golds: Golds, predictions: Mapping[str, str]) -> None:
     require(bool(golds), "There is no question to score; give at least one.", BadInput)
     all_there(golds, predictions, "prediction")
+
+
+LISTED = 20  # candidates of a question, as many as BERT's script writes
+
+
+class Candidate(NamedTuple):
+    """A possible answer and its score; the empty text stands for no answer."""
+
+    text: str
+    score: float
+
+
+def decide(nbest: Mapping[str, Sequence[Candidate]]) -> tuple[dict[str, str], dict[str, float]]:
+    """Give the best non-empty answer of each question and, as BERT's null odds, how far no answer scores above it.
+
+    Both go into `squad2`. Every list needs a candidate "": without its score there is nothing to compare.
+    """
+    predictions: dict[str, str] = {}
+    odds: dict[str, float] = {}
+    for name, candidates in nbest.items():
+        nothing = max((candidate.score for candidate in candidates if not candidate.text), default=None)
+        if nothing is None:
+            raise BadInput(f"Question {name!r} has no empty candidate; add one with the score of no answer.")
+        answers = [candidate for candidate in candidates if candidate.text]
+        best = max(answers, key=lambda candidate: candidate.score, default=Candidate("", nothing))
+        predictions[name], odds[name] = best.text, nothing - best.score
+    return predictions, odds
+
+
+def best_texts(nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+    """Give the best answer of each question where every question has one, as in SQuAD 1.1."""
+    ranked = {name: sorted(given, key=lambda candidate: -candidate.score) for name, given in nbest.items()}
+    return {name: next((candidate.text for candidate in given if candidate.text), "") for name, given in ranked.items()}
+
+
+def predictions_of(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+    """Give one text for each question; the empty one, where some have no answer, if none scores highest."""
+    if all(golds.values()):
+        return best_texts(nbest)
+    texts, odds = decide(nbest)
+    return {name: "" if odds[name] > 0 else text for name, text in texts.items()}
+
+
+def score_nbest(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, float]:
+    """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
+    all_there(golds, nbest, "list of candidates")
+    if all(golds.values()):
+        return squad1(golds, best_texts(nbest))
+    return squad2(golds, *decide(nbest), threshold=0.0)
+
+
+def oracle(golds: Golds, nbest: Mapping[str, Sequence[Candidate]], n: int) -> dict[str, float]:
+    """Score by SQuAD 2.0 as if the best of each question's first n candidates had been chosen: an upper bound."""
+    require(n > 0, f"n is {n}; look at 1 or more candidates.", BadInput)
+    all_there(golds, nbest, "list of candidates")
+    chosen: dict[str, str] = {}
+    for name, texts in golds.items():
+        candidates = nbest[name][:n]
+        require(bool(candidates), f"Question {name!r} has no candidate; give at least an empty answer.", BadInput)
+        chosen[name] = max((c.text for c in candidates), key=lambda text: _worth(texts, text))
+    return squad2(golds, chosen)
+
+
+def _worth(texts: Sequence[str], candidate: str) -> tuple[float, float]:
+    figures = squad2({"": texts}, {"": candidate})
+    return figures["f1"], figures["exact"]
+
+
+def read_predictions(path: str | Path) -> dict[str, str]:
+    """SQuAD predictions: an object with the answer's text for each id."""
+    content = read_json(path)
+    good = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
+    require(good, f"{path} must hold one JSON object that gives a text for each question id.", BadInput)
+    return dict(content)
+
+
+def read_no_answer(path: str | Path) -> dict[str, float]:
+    """SQuAD 2.0's na_prob file: an object with the no-answer probability for each id."""
+    content = read_json(path)
+    good = isinstance(content, dict) and all(type(value) in (int, float) for value in content.values())
+    require(good, f"{path} must hold one JSON object that gives a number for each question id.", BadInput)
+    return {name: float(value) for name, value in content.items()}
+
+
+def read_nbest(path: str | Path) -> dict[str, list[Candidate]]:
+    """Candidates for each id, as `write_nbest` has them; or as BERT has, with start_logit and end_logit for a score."""
+    content = read_json(path)
+    good = isinstance(content, dict) and all(isinstance(given, list) for given in content.values())
+    require(good, f"{path} must hold one JSON object that gives a list of candidates for each question id.", BadInput)
+    return {name: [_candidate(item, f"{path}, question {name!r}") for item in given] for name, given in content.items()}
+
+
+def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
+    """Write answers as `read_predictions` and the official scripts read them."""
+    _write(path, dict(predictions))
+
+
+def write_nbest(path: str | Path, nbest: Mapping[str, Sequence[Candidate]]) -> None:
+    """Write the candidates of each question, best first."""
+    _write(path, {name: [candidate._asdict() for candidate in given] for name, given in nbest.items()})
+
+
+def _candidate(item: Any, where: str) -> Candidate:
+    record = item if isinstance(item, dict) else {}
+    names = ("score",) if "score" in record else ("start_logit", "end_logit")
+    logits = [record.get(name) for name in names]
+    if not isinstance(record.get("text"), str) or not all(type(logit) in (int, float) for logit in logits):
+        raise BadInput(f"{where} has the candidate {item!r}; give a text and a score, or start_logit and end_logit.")
+    return Candidate(record["text"], float(sum(logit for logit in logits if logit is not None)))
+
+
+def _write(path: str | Path, content: Any) -> None:
+    try:
+        Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+
+
+def score_files(
+    examples: Sequence[QuestionExample],
+    *,
+    predictions: Path | None = None,
+    nbest: Path | None = None,
+    no_answer: Path | None = None,
+) -> dict[str, float]:
+    """Score a file of predictions, with or without no-answer probabilities, or a file of candidates.
+
+    By SQuAD 1.1, or by 2.0 where a question has no answer. Of candidates also what the best of each list would give.
+    """
+    golds = golds_of(examples)
+    if nbest is not None:
+        alone = predictions is None and no_answer is None
+        require(alone, "a file of --nbest is scored alone; leave --predictions and --no-answer out", BadInput)
+        lists = read_nbest(nbest)
+        best = oracle(golds, lists, LISTED)
+        return {**score_nbest(golds, lists), "oracle_exact": best["exact"], "oracle_f1": best["f1"]}
+    if predictions is None:
+        raise BadInput("--no-answer goes with the answers to score; name them with --predictions FILE")
+    texts = read_predictions(predictions)
+    if no_answer is None and all(golds.values()):
+        return squad1(golds, texts)
+    return squad2(golds, texts, None if no_answer is None else read_no_answer(no_answer))

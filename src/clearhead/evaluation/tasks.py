@@ -1,25 +1,73 @@
-"""A model on the examples of a task: its answers, and the official figures of them."""
+"""A model on the examples of a task: its answers, and the official metrics of them."""
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from clearhead.data.examples import ChoiceExample, PairExample, TextExample, WordsExample
+from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.errors import BadInput, require
+from clearhead.evaluation.checks import in_examples
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
-from clearhead.evaluation.questions import evaluate_answers
+from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
+from clearhead.evaluation.squad import (
+    LISTED,
+    Candidate,
+    golds_of,
+    predictions_of,
+    score_nbest,
+    write_nbest,
+    write_predictions,
+)
 from clearhead.evaluation.squad import f1 as answer_f1
-from clearhead.evaluation.texts import evaluate_texts
-from clearhead.evaluation.watching import in_examples
-from clearhead.pipelines.choose import Choice
-from clearhead.pipelines.classify import Classes
-from clearhead.pipelines.engine import Progress
+from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.tag import Tagged
+from clearhead.pipelines.multiple_choice import Choice
+from clearhead.pipelines.question_answering import Answer
+from clearhead.pipelines.runner import Progress
+from clearhead.pipelines.token_classification import Tagged
+
+
+def evaluate_answers(
+    model: Model,
+    examples: Sequence[QuestionExample],
+    *,
+    predictions: Path | None = None,
+    nbest: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """SQuAD's exact match and F1; with unanswerable questions, SQuAD 2.0's, and the best threshold to abstain.
+
+    The files named are written: `predictions` with one text for each question, `nbest` with the best candidates.
+    """
+    golds = golds_of(examples)
+    lists = candidates_of(model, examples, top=1 if nbest is None else LISTED, progress=progress)
+    if predictions is not None:
+        write_predictions(predictions, predictions_of(golds, lists))
+    if nbest is not None:
+        write_nbest(nbest, lists)
+    return score_nbest(golds, lists)
+
+
+def candidates_of(
+    model: Model, examples: Sequence[QuestionExample], *, top: int, progress: Progress | None = None
+) -> dict[str, list[Candidate]]:
+    """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
+    questions, contexts = [example.question for example in examples], [example.context for example in examples]
+    found: list[Answer] = model.answer(
+        questions, contexts, top=top, threshold=math.inf, whole_words=False, progress=progress
+    )
+    lists = {}
+    for example, answer in zip(examples, found, strict=True):
+        spans = [Candidate(one.text, one.logit) for one in answer.candidates]
+        lists[example.id] = sorted([*spans, Candidate("", answer.null_score)], key=lambda one: -one.score)
+    return lists
+
 
 Figures = dict[str, float]
 

@@ -1,15 +1,55 @@
-"""A translator on a test set: BLEU and chrF with their signatures."""
+"""BLEU and chrF by sacrebleu, with their signatures, and a translator on a test set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clearhead.data.examples import PairExample
-from clearhead.evaluation.bleu import TranslationScore, bleu, chrf
-from clearhead.pipelines.engine import Progress
-from clearhead.pipelines.manner import Manner
-from clearhead.pipelines.translate import rewrite
-from clearhead.pipelines.write import Writer
+from clearhead.decoding.config import GenerationConfig
+from clearhead.errors import BadInput, require
+from clearhead.evaluation.checks import same_length
+from clearhead.io import optional
+from clearhead.pipelines.generation import Generator
+from clearhead.pipelines.runner import Progress
+from clearhead.pipelines.translation import rewrite
+
+References = Sequence[str] | Sequence[Sequence[str]]
+
+
+class TranslationScore(NamedTuple):
+    """A score between 0 and 100 and sacrebleu's signature, to be printed beside it."""
+
+    score: float
+    signature: str
+
+
+def bleu(references: References, translations: Sequence[str]) -> TranslationScore:
+    """Corpus BLEU of detokenised text; references: one for each translation, or a list of several."""
+    return _score("BLEU", references, translations)
+
+
+def chrf(references: References, translations: Sequence[str]) -> TranslationScore:
+    """Corpus chrF2, F-score of character 6-grams; references as for `bleu`."""
+    return _score("CHRF", references, translations)
+
+
+def _score(metric: str, references: References, translations: Sequence[str]) -> TranslationScore:
+    metrics = optional("sacrebleu.metrics", metric, "evaluate")
+    require(not isinstance(translations, str), "translations is one text; give a list of them.", BadInput)
+    same_length(references, translations, "translations")
+    scorer: Any = getattr(metrics, metric)()
+    score = scorer.corpus_score(list(translations), _streams(references)).score
+    return TranslationScore(float(score), str(scorer.get_signature()))
+
+
+def _streams(references: References) -> list[list[str | None]]:
+    """Turn the references of each translation into sacrebleu's streams, with None where one has fewer."""
+    several = [[texts] if isinstance(texts, str) else list(texts) for texts in references]
+    short = next((row for row, texts in enumerate(several) if not texts), None)
+    require(short is None, f"Translation {short} has no reference; give at least one.", BadInput)
+    return [
+        [texts[i] if i < len(texts) else None for texts in several] for i in range(max(len(texts) for texts in several))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +70,10 @@ class TranslationFigures:
 
 
 def evaluate_translation(
-    writer: Writer, pairs: Sequence[PairExample], *, beams: int = 5, progress: Progress | None = None
+    writer: Generator, pairs: Sequence[PairExample], *, beams: int = 5, progress: Progress | None = None
 ) -> TranslationFigures:
     """Translate each source as one sentence, whatever it holds, and compare with its reference."""
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    found = rewrite(writer, sources, Manner(beams=beams), whole=True, progress=progress)
+    found = rewrite(writer, sources, GenerationConfig(beams=beams), whole=True, progress=progress)
     written = [one.text for one in found]
     return TranslationFigures(bleu(references, written), chrf(references, written))

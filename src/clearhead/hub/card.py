@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from clearhead.hub.atomic import staged
 from clearhead.hub.config import Description
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.hub.remote import CARD
+from clearhead.io import staged
 
 # our head → the task by which the hub lists a model
 _TASKS = {
@@ -26,8 +26,8 @@ _RECURRENT = {"seq2seq": "translation", "rnnlm": "text-generation"}
 # what opens a model: an import and its name; two kinds have their own, since they give vectors of words and no text
 _LIBRARY = ("import clearhead", "clearhead")
 _OPENED = {
-    "elmo": ("from clearhead.pipelines.contextual import ContextualWords", "ContextualWords"),
-    "word2vec": ("from clearhead.pipelines.words import WordVectors", "WordVectors"),
+    "elmo": ("from clearhead.pipelines.word_vectors import ContextualWords", "ContextualWords"),
+    "word2vec": ("from clearhead.pipelines.word_vectors import WordVectors", "WordVectors"),
 }
 
 

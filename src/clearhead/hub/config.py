@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import read_json
 from clearhead.models import EVERY
 from clearhead.nn.config import typed

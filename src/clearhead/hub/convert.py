@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint
-from clearhead.hub.atomic import staged
-from clearhead.hub.names import NAMES
+from clearhead.hub.hf import NAMES
 from clearhead.hub.remote import COMPANIONS
 from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, weight_map, write_tensors
+from clearhead.io import staged
 
 
 def convert(source: Path, target: Path | None = None, *, overwrite: bool = False) -> Path:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadConfig
-from clearhead.hub.atomic import staged
+from clearhead.hub.checkpoint import read_tokenizer
 from clearhead.hub.config import build_config
-from clearhead.hub.folder import read_tokenizer
 from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
+from clearhead.io import staged
 from clearhead.models import RECURRENT
 from clearhead.text import Tokenizer
 

@@ -1,4 +1,4 @@
-"""Checkpoint folders on the Hugging Face hub: fetch one by its name, publish one. Nothing else reaches the network."""
+"""Where a model is: in the package, in a folder, or on the Hugging Face hub. Nothing else reaches the network."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint
+
+FOLDER = Path(__file__).parents[1] / "builtin"
+
+
+def builtin_folder() -> Path:
+    """The folder of the built-in model, with its skills."""
+    if not (FOLDER / "config.json").is_file():
+        raise NotFound(
+            "this copy of clearhead has no built-in model; name a checkpoint folder or a hub model, "
+            "or make it with: make model"
+        )
+    return FOLDER
+
 
 CARD = "README.md"
 # all that a checkpoint is made of; neither a pickle nor code is fetched or published

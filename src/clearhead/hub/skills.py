@@ -1,7 +1,4 @@
-"""A skill: a small correction of an encoder (LoRA) and a head, in a folder of its own beside the encoder's.
-
-skill.json says what it is for, adapter.safetensors holds its numbers.
-"""
+"""A skill: LoRA adapters and a head, in a folder of its own beside the encoder's."""
 
 # R rank
 
@@ -15,15 +12,36 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint
-from clearhead.hub.atomic import staged
-from clearhead.hub.capitals import tell_capitals
+from clearhead.errors import BadCheckpoint, BadConfig, require
+from clearhead.hub.checkpoint import Checkpoint, fresh_heads
 from clearhead.hub.config import is_number
-from clearhead.hub.folder import Checkpoint, fresh_heads
+from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
+from clearhead.io import staged
 from clearhead.nn.heads import Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.nn.network import Network
+
+
+@torch.no_grad()
+def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkpoint:
+    """Give the checkpoint with an eye for capitals; its encoder gets other embeddings. `table` was learnt before."""
+    family, tokenizer = checkpoint.description.family, checkpoint.tokenizer
+    if tokenizer is None or not NAMES[family].reads_capitals:
+        raise BadConfig(f"capitals are told to a model with a table for them, not to {family}; leave capitals out")
+    encoder = checkpoint.network.encoder
+    if encoder.embeddings.capital is not None and table is None:
+        return checkpoint  # what it has learnt before is kept
+    # the tokens' table stays the one that others share
+    embeddings = copy.deepcopy(encoder.embeddings, {id(part): part for part in encoder.embeddings.parameters()})
+    rows = embeddings.tell_capitals()
+    if table is not None:
+        fits = table.shape == rows.shape
+        require(fits, f"a table for capitals has the shape {tuple(rows.shape)}, not {tuple(table.shape)}", BadConfig)
+        rows.copy_(table)
+    encoder.embeddings = embeddings
+    return replace(checkpoint, tokenizer=tokenizer.telling_capitals())
+
 
 DESCRIPTION, ADAPTER, SKILLS = "skill.json", "adapter.safetensors", "skills"
 _CAPITAL = "encoder.embeddings.capital"

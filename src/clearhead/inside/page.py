@@ -1,14 +1,59 @@
-"""Make one HTML file that needs nothing else: its styles, scripts and data are inside, and it may load nothing."""
+"""Pictures as self-contained HTML pages: in a file, in a browser, or in a notebook; tensors as rounded numbers."""
 
 import html
 import json
+import logging
+import os
+import sys
+import tempfile
+import webbrowser
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from string import Template
+from typing import Any
 
-from clearhead.errors import BadInput, require
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.errors import BadCheckpoint, BadInput, require
+from clearhead.io import staged
+
+
+def rounded(x: Tensor, digits: int = 4) -> Any:
+    """Lists of numbers with so many decimals, nested as the tensor is; -0.0 is written as 0."""
+    require(
+        bool(x.isfinite().all()),
+        "the model computes numbers that are not finite; its weights are damaged",
+        BadCheckpoint,
+    )
+    # in double precision a rounded number is written with no more digits than it has
+    return (x.detach().cpu().double().round(decimals=digits) + 0.0).tolist()
+
+
+def cosines(x: Tensor) -> Tensor:
+    """The cosine of every vector with every other: (…, T, D) -> (…, T, T)."""
+    unit = F.normalize(x, dim=-1)
+    return unit @ unit.mT
+
+
+def flat_map(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Principal components: vectors (T, D) -> places on a plane (T, 2), and the shares of the variance they show.
+
+    The sign of each axis is fixed, so that the same vectors always give the same map.
+    """
+    centred = (x - x.mean(0)).double()
+    left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
+    places = F.pad(left * sizes, (0, 2))[:, :2]
+    signs = places.gather(0, places.abs().argmax(0, keepdim=True)).sign()
+    # what equal vectors differ by when they are subtracted from their mean is rounding, and no variance
+    rounding = 1e-10 * (x.double() ** 2).sum().clamp(min=1e-12)
+    shares = F.pad(sizes**2 / (sizes**2).sum().clamp(min=rounding), (0, 2))[:2]
+    return (places * signs.where(signs != 0, 1.0)).float(), shares.float()
 
 
 def page(
@@ -64,3 +109,43 @@ def message_page(message: str) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class View:
+    """A self-contained page. In a notebook it shows itself when it is the last value of a cell.
+
+    `data` are the numbers behind the picture, as JSON has them.
+    """
+
+    title: str
+    html: str = field(repr=False)
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; the file is there completely or as it was before."""
+        target = Path(path)
+        with staged(target.parent) as stage:
+            (stage / target.name).write_text(self.html, encoding="utf-8", newline="\n")
+        return target
+
+    def show(self) -> None:
+        """Open the page: below the cell in a notebook, else in the browser, from a temporary file."""
+        ipython = sys.modules.get("IPython")
+        if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
+            ipython.display.display(self)
+            return
+        # the file stays, since nobody knows how long the browser needs it
+        path = self.save(Path(tempfile.mkdtemp(prefix="clearhead-")) / f"{self.title}.html")
+        if not webbrowser.open(path.as_uri()):
+            log.warning("no browser could be opened; the page is at %s", path)
+
+    def _repr_html_(self) -> str:
+        # the sandbox keeps the page's scripts away from the notebook around it
+        return (
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" width="100%" height="820" '
+            f'style="border: 0" srcdoc="{html.escape(self.html)}"></iframe>'
+        )

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.inside.inputs import first_position
-from clearhead.inside.numbers import cosines, rounded
-from clearhead.inside.page import page
+from clearhead.inside.input_view import first_position
+from clearhead.inside.page import View, cosines, page, rounded
 from clearhead.inside.trace import Traceable
-from clearhead.inside.view import View
 from clearhead.nn.embeddings import inner_of
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.inside.page import page
-from clearhead.inside.view import View
-from clearhead.training.report import METRICS, read_rows
+from clearhead.inside.page import View, page
+from clearhead.training.monitor import METRICS, read_rows
 
 SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
 POINTS = 500  # of one curve; more are not seen, so neighbours are averaged

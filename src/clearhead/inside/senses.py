@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.inside.depth import layer_states
-from clearhead.inside.numbers import cosines, flat_map, rounded
-from clearhead.inside.page import page
-from clearhead.inside.view import View
+from clearhead.inside.layers import layer_states
+from clearhead.inside.page import View, cosines, flat_map, page, rounded
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.senses import find_word
 from clearhead.text import Encoding

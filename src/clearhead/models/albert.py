@@ -11,12 +11,12 @@ from functools import partial
 from torch import Tensor, nn
 
 from clearhead.errors import require
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
-from clearhead.nn.multihead import MultiHeadAttention
 
 _INIT_STD = 0.02  # section 4.1 follows BERT
 

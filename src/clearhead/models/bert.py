@@ -9,12 +9,12 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
-from clearhead.nn.multihead import MultiHeadAttention
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,12 +10,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import sinusoidal_interleaved
 
 _NORM_EPS = 1e-12  # the published configuration has no field for it

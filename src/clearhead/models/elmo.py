@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from clearhead.nn.characters import CharacterWords
 from clearhead.nn.config import check_config
+from clearhead.nn.embeddings import CharacterWords
 from clearhead.nn.layout import Packed
 from clearhead.nn.recurrent import Recurrent, reversed_places
 
@@ -45,7 +45,7 @@ class ElmoConfig:
 class Elmo(nn.Module):
     """Two language models that share how words are read and how they are guessed.
 
-    `spelling` (V, C) holds the characters of every word of the vocabulary; fill it with `nn.characters.spell`.
+    `spelling` (V, C) holds the characters of every word of the vocabulary; fill it with `nn.embeddings.spell`.
     """
 
     def __init__(self, config: ElmoConfig) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from clearhead.errors import require
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
 from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
@@ -26,7 +27,6 @@ from clearhead.nn.heads import (
     build_heads,
 )
 from clearhead.nn.layout import Layout, Padded
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import Rotary
 
 

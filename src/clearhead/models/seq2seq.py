@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, require
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
 from clearhead.nn.config import check_config
+from clearhead.nn.hooks import evaluating, record
 from clearhead.nn.layout import Packed, lay_out
-from clearhead.nn.record import evaluating, record
 from clearhead.nn.recurrent import Recurrent, States, joined_directions
 
 

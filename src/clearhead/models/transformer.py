@@ -12,6 +12,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from clearhead.errors import require
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock
 from clearhead.nn.cache import Cache
 from clearhead.nn.config import check_config, check_heads
@@ -27,7 +28,6 @@ from clearhead.nn.decoder import (
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
-from clearhead.nn.multihead import MultiHeadAttention
 from clearhead.nn.positions import SinusoidalPositions
 
 

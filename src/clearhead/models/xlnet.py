@@ -19,7 +19,7 @@ from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import NO_END, TokenEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
-from clearhead.nn.two_stream import RelativeAttention, Stream, TwoStreamBlock, distances, look
+from clearhead.nn.relative import RelativeAttention, Stream, TwoStreamBlock, attention_pattern, distances
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +100,7 @@ class XLNet(nn.Module):
         layout = layout or Padded.full(ids)
         text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments)
         x = self.embeddings(ids)
-        table, seen = self._table(layout, x), look(text, text, itself=True)
+        table, seen = self._table(layout, x), attention_pattern(text, text, itself=True)
         for block in self.blocks:
             x = block(x, table, seen)
         return self.dropout(x)
@@ -118,7 +118,7 @@ class XLNet(nn.Module):
         x = self.embeddings(ids)
         y = self.dropout(self.query.expand(len(where), -1))
         table = self._table(layout, x)
-        seen, view = look(text, text, itself=True), look(questions, text, itself=False)
+        seen, view = attention_pattern(text, text, itself=True), attention_pattern(questions, text, itself=False)
         for block in self.blocks:
             x, y = block(x, table, seen, y, view)
         return self.dropout(y)

@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.errors import BadConfig
+from clearhead.nn.fused import can_fuse, gated, linear, linear_add, normalised
 from clearhead.nn.layout import Layout
-from clearhead.nn.linear import gated, linear, onto
-from clearhead.nn.swift import normalised, swift
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -48,9 +47,9 @@ class FeedForward(nn.Module):
         """Work on each token by itself."""
         return linear(self.down, self.inner(x))
 
-    def onto(self, residual: Tensor, x: Tensor) -> Tensor:
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + self(x), the sum inside the last product."""
-        return onto(residual, self.down, self.inner(x))
+        return linear_add(residual, self.down, self.inner(x))
 
     def inner(self, x: Tensor) -> Tensor:
         """What comes into the last product: (…, D) -> (…, F)."""
@@ -70,9 +69,9 @@ class GatedFeedForward(nn.Module):
         """Work on each token by itself."""
         return linear(self.down, self.inner(x))
 
-    def onto(self, residual: Tensor, x: Tensor) -> Tensor:
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + self(x), the sum inside the last product."""
-        return onto(residual, self.down, self.inner(x))
+        return linear_add(residual, self.down, self.inner(x))
 
     def inner(self, x: Tensor) -> Tensor:
         """What comes into the last product: (…, D) -> (…, F)."""
@@ -95,9 +94,9 @@ class PostNormBlock(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (…, D)."""
-        if swift(self, x, layout):
-            x = normalised(self.norm_1, self.attention.onto(x, x, layout))
-            return normalised(self.norm_2, self.feedforward.onto(x, x))
+        if can_fuse(self, x, layout):
+            x = normalised(self.norm_1, self.attention.add_to(x, x, layout))
+            return normalised(self.norm_2, self.feedforward.add_to(x, x))
         x = self.norm_1(x + self.dropout(self.attention(x, layout)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
 
@@ -126,8 +125,8 @@ class PreNormBlock(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
         """(…, D) -> (…, D); what else is `given` goes to the attention, such as a decoder's past."""
-        if not given and swift(self, x, layout):
-            x = self.attention.onto(x, normalised(self.norm_1, x), layout)
-            return self.feedforward.onto(x, normalised(self.norm_2, x))
+        if not given and can_fuse(self, x, layout):
+            x = self.attention.add_to(x, normalised(self.norm_1, x), layout)
+            return self.feedforward.add_to(x, normalised(self.norm_2, x))
         x = x + self.dropout(self.attention(self.norm_1(x), layout, *given))
         return x + self.dropout(self.feedforward(self.norm_2(x)))

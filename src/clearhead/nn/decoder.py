@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from clearhead.nn.attend import Attend
+from clearhead.nn.attention import Attend
 from clearhead.nn.cache import Cache, Keyed, Past
 from clearhead.nn.config import check_heads
+from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout
-from clearhead.nn.linear import linear
 
 
 class Source(Protocol):

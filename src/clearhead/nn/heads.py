@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, require
 from clearhead.nn.blocks import activation
 from clearhead.nn.embeddings import initialise
+from clearhead.nn.fused import project
 from clearhead.nn.layout import Layout
-from clearhead.nn.linear import product
 
 Pooling = Literal["mean", "first", "max", "weighted"]
 HeadMakers = dict[str, Callable[[int], nn.Module]]  # from the number of outputs, by the head's name
@@ -67,7 +67,7 @@ class NextTokenHead(nn.Module):
         if where is not None:
             hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
         scaled = hidden if self.scale == 1.0 else hidden * self.scale
-        return product(self, scaled, self.weight, None if self.bias is None else self.bias[0])
+        return project(self, scaled, self.weight, None if self.bias is None else self.bias[0])
 
 
 class LastTokenHead(nn.Module):

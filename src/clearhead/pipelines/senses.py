@@ -1,5 +1,6 @@
-"""One word in many sentences: what it means in each, told by its contextual vectors."""
+"""Word senses: one word in many sentences, grouped by its contextual vectors."""
 
+# M things
 # M occurrences · D width
 
 import re
@@ -11,9 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.pipelines.linkage import average_linkage
-from clearhead.pipelines.precision import unit
-from clearhead.pipelines.tokens import TokenVectors
+from clearhead.pipelines.embedding import TokenVectors, unit
+
+
+def average_linkage(
+    cosines: NDArray[np.float32], *, threshold: float = -1.0, count: int | None = None
+) -> list[list[int]]:
+    """(M, M) -> groups of places, the largest first, then by their first member.
+
+    Joins while the best mean cosine is at least `threshold`; with `count`, until that many groups are left.
+    """
+    size = len(cosines)
+    require(
+        count is None or 0 < count <= size, f"{size} cannot be put into {count} groups; choose 1 to {size}", BadInput
+    )
+    groups = {place: [place] for place in range(size)}
+    near = cosines.astype(np.float64)
+    np.fill_diagonal(near, -np.inf)
+    while len(groups) > (count or 1):
+        first, second = sorted(map(int, np.unravel_index(near.argmax(), near.shape)))
+        if count is None and near[first, second] < threshold:
+            break
+        own, other = len(groups[first]), len(groups[second])
+        near[first] = near[:, first] = (own * near[first] + other * near[second]) / (own + other)
+        near[first, first] = -np.inf
+        near[second] = near[:, second] = -np.inf
+        groups[first] += groups.pop(second)
+    return sorted((sorted(group) for group in groups.values()), key=lambda group: (-len(group), group[0]))
+
 
 # Tell the senses of "bank", "apple" and "train" apart in the mean of the last four layers of all-MiniLM-L6-v2 and of
 # the built-in model. In some models all vectors lie close together: there, occurrences of one sense are nearer than

@@ -16,13 +16,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from clearhead.errors import ClearheadError, NotFound
-from clearhead.inside.page import message_page
-from clearhead.inside.view import View
-from clearhead.studio.desk import Desk, about, skills_of
+from clearhead.inside.page import View, message_page
 from clearhead.studio.entry import Answer, Entry
-from clearhead.studio.guard import BodyTooLarge, Guard, read_object
-from clearhead.studio.uses import USES
-from clearhead.studio.views import VIEWS
+from clearhead.studio.pages import USES, VIEWS
+from clearhead.studio.registry import Registry, about, skills_of
+from clearhead.studio.security import BodyTooLarge, SecurityMiddleware, read_object
 
 ENTRIES = {entry.path: entry for entry in (*VIEWS, *USES)}
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -30,7 +28,7 @@ KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 
 def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp:
     """Make the application; it opens these models (folders or hub names) and runs, and no others."""
-    desk = Desk(models, runs)
+    desk = Registry(models, runs)
     static = _static_files()
 
     async def shell(request: Request) -> Response:
@@ -85,10 +83,10 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
         exception_handlers={ClearheadError: _refused, HTTPException: _missing, Exception: _failed},
         lifespan=lifespan,
     )
-    return Guard(app)  # round everything, so that a failure has its headers too
+    return SecurityMiddleware(app)  # round everything, so that a failure has its headers too
 
 
-async def _answered(request: Request, desk: Desk) -> Answer:
+async def _answered(request: Request, desk: Registry) -> Answer:
     kind = request.path_params.get("kind", "look")
     entry = _entry(f"/{kind}/{request.path_params['name']}")
     given = await read_object(request) if request.method == "POST" else dict(request.query_params)
@@ -101,7 +99,7 @@ def _entry(path: str) -> Entry:
     return ENTRIES[path]
 
 
-def _warm(desk: Desk) -> None:
+def _warm(desk: Registry) -> None:
     with contextlib.suppress(ClearheadError):
         desk.model()
 

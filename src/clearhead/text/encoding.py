@@ -1,7 +1,8 @@
-"""What a tokenizer gives back: pieces of one text, and encodings of one or two texts with special tokens round them."""
+"""What a vocabulary of small letters loses: whether a word has capitals (Paris, iPhone) or nothing else (NATO)."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import groupby
 
 from clearhead.errors import BadInput, require
 
@@ -16,7 +17,7 @@ class Pieces:
     tokens: list[str]
     offsets: list[Span]
     words: list[int]
-    capitals: list[int] | None = None  # kinds of words, where the tokenizer tells them (see `text.capitals`)
+    capitals: list[int] | None = None  # kinds of words, where the tokenizer tells them (see `text.encoding`)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -115,3 +116,21 @@ class Encoding:
         span = self.offsets[position]
         assert span is not None, "every token of a part has offsets"  # noqa: S101
         return span
+
+
+KINDS = ("none", "some", "all")  # names of the kinds, in order
+
+
+def capitals_of(text: str, offsets: list[Span], words: list[int]) -> list[int]:
+    """For each piece, the kind of its word: 0 without capitals, 1 with some, 2 of nothing else."""
+    found: list[int] = []
+    for _, group in groupby(zip(words, offsets, strict=True), key=lambda piece: piece[0]):
+        spans = [span for _, span in group]
+        found += [_kind(text[spans[0][0] : spans[-1][1]])] * len(spans)
+    return found
+
+
+def _kind(word: str) -> int:
+    if word == word.lower():
+        return 0
+    return 2 if len(word) > 1 and word.isupper() else 1

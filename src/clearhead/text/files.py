@@ -8,7 +8,7 @@ import tokenizers
 
 from clearhead.errors import BadCheckpoint, NotFound, require
 from clearhead.text import families
-from clearhead.text.sentencepieces import marian
+from clearhead.text.sentencepiece import marian
 
 TARGETS = "target.spm"
 _LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm"

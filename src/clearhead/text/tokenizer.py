@@ -13,12 +13,11 @@ import tokenizers
 from tokenizers import models, normalizers
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require
+from clearhead.io import valid_text
 from clearhead.text import families, files
-from clearhead.text.capitals import capitals_of
-from clearhead.text.chunks import Chunker
-from clearhead.text.encoding import Encoding, Pieces, Span
-from clearhead.text.template import Template
-from clearhead.text.valid import valid_text
+from clearhead.text.chunking import Chunker
+from clearhead.text.encoding import Encoding, Pieces, Span, capitals_of
+from clearhead.text.special_tokens import Template
 
 # the names that the families of checkpoints give to each special token, the telling ones first
 _SPECIAL_NAMES = {

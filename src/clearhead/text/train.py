@@ -1,7 +1,8 @@
-"""Training a tokenizer on one's own text: the same text gives the same vocabulary."""
+"""Training a tokenizer on one's own text, the same on every run: WordPiece, byte-level BPE, unigram, whole words."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,12 +10,111 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from clearhead.errors import BadInput, require
+from clearhead.io import Progress, read_texts, watched
 from clearhead.text import families
-from clearhead.text.corpus import Progress, read_texts, watched
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.text.unigrams import learn_unigrams
-from clearhead.text.wordcounts import count_words, with_common_characters
-from clearhead.text.wordpieces import learn_wordpieces
+
+# Words are gathered as they are written and split when this many characters have gone by: splitting is the slow part,
+# but in a language without spaces every line is a new word and must not be kept.
+_GATHER = 100_000_000
+_LONGEST_WORD = 100  # BERT knows no longer ones
+_FEED = 10_000
+
+
+def count_words(texts: Iterable[str], split: Callable[[str], Iterable[str]]) -> Counter[str]:
+    """Stream the texts and count their words; `split` turns what stands between white space into words."""
+    counts: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    gathered = 0
+    for text in texts:
+        written.update(text.split())
+        gathered += len(text)
+        if gathered > _GATHER:
+            _split_into(counts, written, split)
+            gathered = 0
+    _split_into(counts, written, split)
+    require(bool(counts), "The corpus holds no words; give files or texts with text in them.", BadInput)
+    return counts
+
+
+def with_common_characters(counts: Mapping[str, int], limit: int) -> dict[str, int]:
+    """The words made only of the `limit` most frequent characters."""
+    characters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    common = set(sorted(characters, key=lambda character: (-characters[character], character))[:limit])
+    return {word: count for word, count in counts.items() if common.issuperset(word)}
+
+
+def repeated(counts: Mapping[str, int]) -> Iterator[str]:
+    """The words as a corpus again, each as often as it was counted: the library's trainers take nothing else."""
+    for word, count in counts.items():
+        for start in range(0, count, _FEED):
+            yield " ".join([word] * min(_FEED, count - start))
+
+
+def _split_into(counts: Counter[str], written: Counter[str], split: Callable[[str], Iterable[str]]) -> None:
+    for form, count in written.items():
+        for word in split(form):
+            if 0 < len(word) <= _LONGEST_WORD:
+                counts[word] += count
+    written.clear()
+
+
+_PRIVATE = 0xF0000  # the first of Unicode's 131,000 private characters
+
+
+def learn_wordpieces(words: Mapping[str, int], *, size: int, min_frequency: int) -> list[str]:
+    """At most `size` pieces: every character at the start and inside of words, then the merges, most frequent first."""
+    smallest = sorted({(i > 0, character) for word in words for i, character in enumerate(word)})
+    require(
+        len(smallest) <= size,
+        f"A vocabulary of {size} pieces besides the special tokens is too small for this corpus, "
+        f"whose characters alone make {len(smallest)}. Ask for more, or lower limit_alphabet.",
+        BadInput,
+    )
+    code = {piece: chr(_PRIVATE + i) for i, piece in enumerate(smallest)}
+    coded = {"".join(code[i > 0, c] for i, c in enumerate(word)): count for word, count in words.items()}
+    library = tokenizers.Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=min_frequency, show_progress=False)
+    library.train_from_iterator(repeated(coded), trainer)
+    learned = library.get_vocab()
+    return [_spelled(token, smallest) for token in sorted(learned, key=learned.__getitem__)]
+
+
+def _spelled(token: str, smallest: list[tuple[bool, str]]) -> str:
+    pieces = [smallest[ord(character) - _PRIVATE] for character in token]
+    continues, _ = pieces[0]
+    return ("##" if continues else "") + "".join(character for _, character in pieces)
+
+
+_STEP = 1e-4  # the trainer spaces out the characters it had to keep by this much, in random order
+_DECIMALS = 4
+
+
+def learn_unigrams(words: Mapping[str, int], *, size: int) -> list[tuple[str, float]]:
+    """At most `size` pieces with their log probabilities, most probable first."""
+    library = tokenizers.Tokenizer(models.Unigram())
+    library.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=size, show_progress=False)
+    try:
+        library.train_from_iterator(repeated(words), trainer)
+    except Exception as error:  # the library raises plain Exception
+        raise BadInput(f"No unigram vocabulary of {size} pieces can be learned from this corpus: {error}") from None
+    return settled(json.loads(library.to_str())["model"]["vocab"])
+
+
+def settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Take out what differs from run to run: the last digits, and the order of the characters kept by force."""
+    lowest = min(score for _, score in pieces)
+    forced = lowest + _STEP * sum(len(piece) == 1 for piece, _ in pieces)
+    scores = {
+        piece: round(lowest if len(piece) == 1 and score <= forced else score, _DECIMALS) for piece, score in pieces
+    }
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "gpt2", "t5", "xlnet")
 # kinds that learn alike and differ in their special tokens

@@ -11,8 +11,8 @@ from clearhead.hub.config import read_config
 from clearhead.hub.recurrent import RecurrentModel
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import Result
-from clearhead.training.overrides import as_toml
-from clearhead.training.report import read_rows
+from clearhead.training.monitor import read_rows
+from clearhead.training.settings import as_toml
 
 _SHOWN = 5  # files of a corpus
 _MEASURED = "evaluation/"

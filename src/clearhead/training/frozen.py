@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
+from clearhead.data.encode import encode_tags
 from clearhead.data.examples import WordsExample
-from clearhead.data.tags import encode_tags
 from clearhead.errors import BadInput, require
+from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout
-from clearhead.nn.record import hidden_states
-from clearhead.pipelines.engine import Input, run
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.runner import Input, run
 
 _WINDOWS = 256  # run at a time, so that little is held in full precision
 _MEASURED = 20_000  # words, or somewhat more

@@ -1,34 +1,111 @@
 """The training loop, for every model and objective, from the first step of pre-training to the last of fine-tuning."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from types import FrameType, TracebackType
+from typing import Literal, Self
 
 import torch
 from torch import nn
 
-from clearhead.data.source import Source
+from clearhead.data.batch import Batch
+from clearhead.data.rng import Source
 from clearhead.errors import BadConfig, BadInput
-from clearhead.training.budget import Budget
-from clearhead.training.distributed import Ranks, joined, local_device
-from clearhead.training.graphs import graphed
-from clearhead.training.interrupt import interruptible
-from clearhead.training.keeper import Keeper, OnSave
-from clearhead.training.optimisers import make_optimisers, set_learning_rate, update
-from clearhead.training.passes import Passes, Share, checkpointed, precision
-from clearhead.training.prefetch import Prefetch
-from clearhead.training.report import Report
-from clearhead.training.schedules import SCHEDULES
-from clearhead.training.sent import Sent, StepNumbers
+from clearhead.training.checkpoint import CheckpointManager, OnSave, State
+from clearhead.training.cuda_graphs import graphed
+from clearhead.training.distributed import Ranks, Sharding, joined, local_device
+from clearhead.training.monitor import Report, is_bad
+from clearhead.training.optim import make_optimisers, set_learning_rate, update
+from clearhead.training.schedule import SCHEDULES, Budget, Stopwatch
 from clearhead.training.settings import Every, Settings
-from clearhead.training.sharding import Sharding
-from clearhead.training.spikes import is_bad
-from clearhead.training.state import State
-from clearhead.training.stopwatch import Stopwatch
-from clearhead.training.task import Task
+from clearhead.training.step import Passes, PendingMetrics, Share, StepMetrics, checkpointed, precision
+from clearhead.training.tasks.task import Task
+
+
+@dataclass
+class Wish:
+    """Whether somebody asked the run to stop, and by which signal."""
+
+    signal: int | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal is not None
+
+
+@contextmanager
+def interruptible() -> Iterator[Wish]:
+    """Note the first signal; a second Ctrl-C interrupts at once, as usual. Only the main thread gets signals."""
+    wish = Wish()
+    if threading.current_thread() is not threading.main_thread():
+        yield wish
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if wish.stop and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        wish.signal = number
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield wish
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Prefetch:
+    """A source with a thread that works ahead; batches are the same with or without it."""
+
+    def __init__(self, source: Source, *, pin: bool) -> None:
+        self._source = source
+        self._pin = pin
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._coming: dict[int, Future[Batch]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def take(self, wanted: Iterable[int], expected: Iterable[int] = ()) -> list[Batch]:
+        """Give batches by number and start on those expected next; a wrong guess costs time, nothing else."""
+        now = {index: self._coming.get(index) or self._submit(index) for index in wanted}
+        self._coming = {index: self._coming.get(index) or self._submit(index) for index in expected}
+        return [future.result() for future in now.values()]
+
+    def _submit(self, index: int) -> Future[Batch]:
+        return self._thread.submit(self._make, index)
+
+    def _make(self, index: int) -> Batch:
+        batch = self._source.batch(index)
+        return pinned(batch) if self._pin else batch
+
+
+def pinned(batch: Batch) -> Batch:
+    """Put a batch into page-locked memory, from which a copy to the GPU need not be waited for."""
+    layout = replace(
+        batch.layout, offsets=batch.layout.offsets.pin_memory(), positions=batch.layout.positions.pin_memory()
+    )
+    return replace(
+        batch,
+        ids=batch.ids.pin_memory(),
+        layout=layout,
+        segments=None if batch.segments is None else batch.segments.pin_memory(),
+        targets={name: target.pin_memory() for name, target in batch.targets.items()},
+        source=None if batch.source is None else pinned(batch.source),
+    )
+
 
 BAD_STEPS = 5  # skipped in a row before the run goes back to a checkpoint
 
@@ -90,7 +167,7 @@ def train(
         replays = at_the_end.enter_context(graphed(network, alone and precision(settings, place) == "bf16"))
         passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None, in_place=replays)
         optimisers = make_optimisers(network, settings)
-        keeper = Keeper(folder, settings, made_of or {}, network, optimisers, ranks, sharding, on_save)
+        keeper = CheckpointManager(folder, settings, made_of or {}, network, optimisers, ranks, sharding, on_save)
         state = keeper.resume()
         budget = Budget(settings, source)
         watch = Stopwatch(clock, ranks, state)
@@ -98,8 +175,8 @@ def train(
         writer.begin(settings, state.step, quiet=not ranks.first)
         at_the_end.callback(writer.end)
         stop = False
-        sent: Sent | None = None  # what is not yet known of the last step
-        numbers: StepNumbers | None = None  # what is known of the one before
+        sent: PendingMetrics | None = None  # what is not yet known of the last step
+        numbers: StepMetrics | None = None  # what is known of the one before
 
         while not (stop or budget.done(state) or _out_of_patience(state, settings)):
             watch.begin_step()
@@ -120,7 +197,7 @@ def train(
             bad = is_bad(state.norms, state.losses, outcome.norm, outcome.loss)
             set_learning_rate(optimisers, rate)
             update(optimisers, bad)
-            sent = Sent(outcome, bad, ranks)
+            sent = PendingMetrics(outcome, bad, ranks)
             passes.forget()
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
@@ -171,7 +248,7 @@ def train(
         )
 
 
-def _settle(state: State, sent: Sent) -> StepNumbers:
+def _settle(state: State, sent: PendingMetrics) -> StepMetrics:
     """Wait for the numbers of a step, and take into the state how it went."""
     numbers = sent.read()
     state.bad = state.bad + 1 if numbers.bad else 0
@@ -187,7 +264,7 @@ def _is_due(every: Every, step: int) -> bool:
     return any(step % number == 0 for number in (every.log, every.save, every.evaluate))
 
 
-def _go_back(state: State, keeper: Keeper, writer: Report) -> State:
+def _go_back(state: State, keeper: CheckpointManager, writer: Report) -> State:
     older = keeper.roll_back(state)
     writer.rewind(older.step)
     return older

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask
 from clearhead.pipelines.search.index import Index
-from clearhead.pipelines.search.passages import Document
-from clearhead.pipelines.search.sources import read_documents
+from clearhead.pipelines.search.passages import Document, read_documents
 from pipelines.peers import SENTENCES, peers
 from text.strategies import any_strings
 

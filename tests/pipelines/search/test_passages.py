@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.sentences import sentence_spans
 from clearhead.errors import BadInput
 from clearhead.pipelines.search.passages import cut_passages
+from clearhead.text.sentences import sentence_spans
 from text.strategies import any_strings
 
 prose = st.lists(st.sampled_from(["A word.", "Two words! ", "\n\n", "\n", " ", "x" * 30, "你好。", "end? "])).map(

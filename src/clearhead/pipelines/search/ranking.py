@@ -1,10 +1,16 @@
-"""The best of many scores, and two rankings made into one."""
+"""The best of many scores, two rankings fused, and a cross-encoder's second ranking."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clearhead.errors import WrongTask, require
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
+
 
 _RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)
 
@@ -37,3 +43,31 @@ def fuse(rankings: Sequence[Ranking], top: int) -> Ranking:
         scores[where] += 1 / (_RANK_CONSTANT + np.arange(1, len(where) + 1, dtype=np.float32))
     found = best(scores, top)
     return Ranking(places[found.places], found.scores)
+
+
+_RELEVANT = ("relevant", "relevance", "entailment", "yes", "true")
+
+
+def relevance(model: "Model", query: str, passages: Sequence[str]) -> list[float]:
+    """How well each passage answers the query.
+
+    The score is the head's single output, or the probability of the label that means yes: relevant, entailment, ….
+    """
+    found = model.compare(query, passages)
+    if not found:
+        return []
+    labels = list(found[0].scores)
+    chosen = labels if len(labels) == 1 else [label for label in labels if label.lower() in _RELEVANT]
+    require(
+        len(chosen) == 1,
+        f"a model with the labels {', '.join(sorted(labels))} cannot re-rank; it needs one output, or one label among "
+        f"{', '.join(_RELEVANT)}",
+        WrongTask,
+    )
+    return [one.scores[chosen[0]] for one in found]
+
+
+def rerank(model: "Model", query: str, passages: Sequence[str], ranking: Ranking, top: int) -> Ranking:
+    """Order the passages of a ranking by their relevance; `passages` are their texts, in its order."""
+    found = best(np.array(relevance(model, query, passages), np.float32), top)
+    return Ranking(ranking.places[found.places], found.scores)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Self
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.pipelines.embed import Vectors
+from clearhead.io import optional
+from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.search.ranking import Ranking, best
-from clearhead.text.streams import optional
 
 Embed = Callable[[Sequence[str]], Vectors]  # unit vectors, (texts, D)
 

@@ -9,16 +9,21 @@ import torch
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import Masking
 from clearhead.errors import WrongTask, require
-from clearhead.objectives.distil import alternate_layers
+from clearhead.objectives.distillation import alternate_layers
 from clearhead.pipelines.model import Model
 from clearhead.training.card import Training, save_with_card
 from clearhead.training.loop import Result
-from clearhead.training.recipes.on_text import How, held_out_figures, train_on_text
-from clearhead.training.recipes.pretrain import Pretrain, batches
-from clearhead.training.recipes.shared import without_attention_dropout
+from clearhead.training.recipes.pretrain import (
+    How,
+    Pretrain,
+    batches,
+    held_out_figures,
+    train_on_text,
+    without_attention_dropout,
+)
 from clearhead.training.settings import Every, Settings
-from clearhead.training.task import Task
 from clearhead.training.tasks import Distillation, RelationDistillation
+from clearhead.training.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,29 +10,26 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.data.conll import join_documents
-from clearhead.data.finetuning import FineTuning
-from clearhead.data.look import Look, label_of, look
+from clearhead.data.dataset import FineTuning
+from clearhead.data.formats import join_documents
+from clearhead.data.report import DatasetReport, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Figures
-from clearhead.hub.capitals import tell_capitals
 from clearhead.hub.card import write_card
-from clearhead.hub.folder import read_outline
+from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import is_recurrent
 from clearhead.hub.remote import find
-from clearhead.hub.skills import Skill, encoder_digest, learn, write_skill
+from clearhead.hub.skills import Skill, encoder_digest, learn, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.training.card import Training, save_with_card, section
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
-from clearhead.training.overrides import made_of
-from clearhead.training.recipes.kinds import KINDS, READERS, Kind, Options, Read, evaluate
-from clearhead.training.recipes.reading import Columns
-from clearhead.training.recipes.shared import RUN, without_attention_dropout
-from clearhead.training.report import Report
-from clearhead.training.settings import Every, Settings
+from clearhead.training.monitor import Report
+from clearhead.training.recipes.pretrain import RUN, without_attention_dropout
+from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, Options, Read, TaskSpec, evaluate
+from clearhead.training.settings import Every, Settings, made_of
 
 NEVER = 10**9  # but at the end
 
@@ -143,7 +140,7 @@ def first_look(
     dev: Path | str | None = None,
     recipe: Finetune | None = None,
     columns: Columns | None = None,
-) -> Look:
+) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
     task, plan = find_kind(kind), recipe or Finetune()
     _check_options(kind, task, plan, dev)
@@ -173,11 +170,11 @@ def with_seed(recipe: Any, seed: int) -> Any:
     return replace(recipe, train=replace(recipe.train, seed=seed))
 
 
-def find_kind(name: str) -> Kind:
+def find_kind(name: str) -> TaskSpec:
     """Look a task up by its name."""
-    if name not in KINDS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(KINDS)}, translation")
-    return KINDS[name]
+    if name not in TASK_SPECS:
+        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(TASK_SPECS)}, translation")
+    return TASK_SPECS[name]
 
 
 def find_reader(name: str) -> Read:
@@ -194,16 +191,16 @@ def _folder(source: str | Path) -> Path:
     return folder
 
 
-def _read(task: Kind, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
+def _read(task: TaskSpec, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
     examples = task.read(data, columns or {})
     if not recipe.documents:
         return examples
     return join_documents(examples)
 
 
-def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | None) -> None:
+def _check_options(kind: str, task: TaskSpec, recipe: Finetune, dev: Path | str | None) -> None:
     require(not recipe.documents or task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
-    telling = ", ".join(name for name, one in KINDS.items() if one.capitals)
+    telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or task.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
         require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
@@ -211,7 +208,7 @@ def _check_options(kind: str, task: Kind, recipe: Finetune, dev: Path | str | No
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
 
 
-def _check_start(model: Model, kind: str, task: Kind, source: str | Path) -> None:
+def _check_start(model: Model, kind: str, task: TaskSpec, source: str | Path) -> None:
     fits = task.capitals or not model.tokenizer.tells_capitals
     require(fits, f"{source} looks at capitals, which {kind} does not; begin with the model it was made of", BadInput)
 

@@ -11,10 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clearhead.data.encoded import Encoded
-from clearhead.data.examples import TextExample, WordsExample
-from clearhead.data.finetuning import FineTuning, InOrder
-from clearhead.data.labels import Labels
+from clearhead.data.dataset import FineTuning, InOrder, TokenizedDataset
+from clearhead.data.examples import Labels, TextExample, WordsExample
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy
@@ -135,7 +133,7 @@ def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels,
     return conlleval([_tags_of(example) for example in examples], predicted).figures()
 
 
-def _sentences(examples: Sequence[WordsExample], labels: Labels | None) -> Encoded:
+def _sentences(examples: Sequence[WordsExample], labels: Labels | None) -> TokenizedDataset:
     """Lay sentences out as rows of the table of features, with their tags to learn."""
     offsets = np.cumsum([0, *(len(example.words) for example in examples)])
     rows = np.arange(offsets[-1], dtype=np.int32)
@@ -143,7 +141,7 @@ def _sentences(examples: Sequence[WordsExample], labels: Labels | None) -> Encod
     targets = {}
     if labels is not None:
         targets["tags"] = np.concatenate([labels.ids(_tags_of(example)) for example in examples])
-    return Encoded(rows, offsets, None, items, token_targets=targets)
+    return TokenizedDataset(rows, offsets, None, items, token_targets=targets)
 
 
 def _class_of(example: TextExample) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from clearhead.data.examples import PairExample
-from clearhead.data.parallel import Parallel, encode_parallel, read_parallel
-from clearhead.data.source import Source
+from clearhead.data.rng import Source
+from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
 from clearhead.errors import NotFound, WrongTask, require
-from clearhead.evaluation.bleu import bleu
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Figures
-from clearhead.hub.folder import read_outline
+from clearhead.evaluation.translation import bleu
+from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.weights import read_json
@@ -27,16 +27,15 @@ from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.model import Model, load
-from clearhead.pipelines.translate import translate_texts
+from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
 from clearhead.training.card import Training, save_with_card
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import Result, train
-from clearhead.training.overrides import made_of
-from clearhead.training.recipes.shared import RUN
-from clearhead.training.report import Report
-from clearhead.training.settings import Every, Settings
+from clearhead.training.monitor import Report
+from clearhead.training.recipes.pretrain import RUN
+from clearhead.training.settings import Every, Settings, made_of
 from clearhead.training.tasks import Translation
 
 # models that can be made anew, and their sizes
@@ -118,7 +117,7 @@ def translate(
     """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
     `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
-    and `dev` are two files, or one table with `columns`; see `data.parallel`. `command` is for the card.
+    and `dev` are two files, or one table with `columns`; see `data.seq2seq`. `command` is for the card.
     """
     recipe = recipe or recipe_for(model)
     first, second = columns

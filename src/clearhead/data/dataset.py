@@ -1,0 +1,290 @@
+"""Tokenised examples in a few flat arrays, and the order in which they become batches."""
+
+# N tokens of all sequences · S sequences · E items, which are shuffled: texts, windows, pairs, questions with choices
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data.batch import Batch
+from clearhead.data.rng import order, rng
+from clearhead.errors import BadConfig, require
+from clearhead.nn.layout import Packed
+from clearhead.text.special_tokens import Special, Template
+from clearhead.text.tokenizer import Tokenizer
+
+Arrays = Mapping[str, NDArray[Any]]
+_BLOCK = 2048  # texts at a time, since what the library makes of each is larger than its ids
+
+
+@dataclass(frozen=True)
+class TokenizedDataset:
+    """Sequences, what is to be learnt of each item and of each token, and which sequences an item is made of.
+
+    `members` (E, W) has -1 where an item has fewer than W sequences. A batch holds its items one after another, or,
+    `by_column`, first the first sequences of all items, then all second ones.
+    """
+
+    ids: NDArray[np.int32]  # (N,)
+    offsets: NDArray[np.int64]  # (S + 1,)
+    segments: NDArray[np.int8] | None  # (N,)
+    members: NDArray[np.int64]  # (E, W)
+    targets: Arrays = field(default_factory=dict)  # (E, …)
+    token_targets: Arrays = field(default_factory=dict)  # (N,)
+    by_column: bool = False
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        return len(self.ids)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each item, (E,)."""
+        lengths = np.append(np.diff(self.offsets), 0)  # a missing member, -1, finds the 0
+        return lengths[self.members].sum(1)
+
+    def sequences(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which sequences these items are made of, in the order of a batch."""
+        rows = self.members[items]
+        found = (rows.T if self.by_column else rows).ravel()
+        return found if rows.shape[1] == 1 else found[found >= 0]
+
+    def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the tokens of these sequences lie, one after another."""
+        starts = self.offsets[sequences]
+        lengths = self.offsets[sequences + 1] - starts
+        before = np.cumsum(lengths) - lengths
+        return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+
+    def batch(self, items: NDArray[np.int64]) -> Batch:
+        """Gather these items, packed."""
+        sequences = self.sequences(items)
+        places = self.places(sequences)
+        starts = self.offsets[sequences]
+        lengths = self.offsets[sequences + 1] - starts
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        positions = places - np.repeat(starts, lengths)
+        host = lengths.tolist()
+        layout = Packed(tuple(host), torch.from_numpy(offsets), torch.from_numpy(positions), max(host, default=0))
+        targets = {name: torch.from_numpy(values[items]) for name, values in self.targets.items()}
+        targets |= {name: torch.from_numpy(values[places]) for name, values in self.token_targets.items()}
+        segments = None if self.segments is None else torch.from_numpy(self.segments[places]).long()
+        return Batch(torch.from_numpy(self.ids[places]).long(), layout, segments, targets)
+
+
+class DatasetBuilder:
+    """Puts the special tokens round texts and lays the sequences end to end."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._ids = array("i")
+        self._segments: list[int] = []
+        self._runs: list[int] = []
+        self._ends: list[int] = [0]
+
+    def add(
+        self,
+        first: Sequence[int],
+        second: Sequence[int] | None = None,
+        *,
+        capitals: Sequence[Sequence[int]] | None = None,
+    ) -> int:
+        """Write one sequence; the answer is the place of its last text, counted from the sequence's start.
+
+        `capitals`, of each text, take the place of the template's segments.
+        """
+        place = 0
+        for item in self._template.single if second is None else self._template.pair:
+            if isinstance(item, Special):
+                self._ids.append(item.id)
+                run = 1
+            else:
+                text = first if item.part == 0 or second is None else second
+                place = len(self._ids) - self._ends[-1]
+                self._ids.extend(text)
+                run = len(text)
+            if capitals is None or isinstance(item, Special):
+                self._segments.append(item.segment if capitals is None else 0)
+                self._runs.append(run)
+            else:
+                self._segments.extend(capitals[item.part])
+                self._runs.extend([1] * run)
+        self._ends.append(len(self._ids))
+        return place
+
+    def done(
+        self,
+        *,
+        members: NDArray[np.int64] | None = None,
+        targets: Arrays | None = None,
+        token_targets: Arrays | None = None,
+        by_column: bool = False,
+    ) -> TokenizedDataset:
+        """Close the arrays; without `members`, every sequence is an item. Segments that are all 0 need no array."""
+        ids = np.frombuffer(self._ids, dtype=np.int32) if self._ids else np.zeros(0, dtype=np.int32)
+        segments = np.repeat(np.array(self._segments, dtype=np.int8), self._runs) if any(self._segments) else None
+        if members is None:
+            members = np.arange(len(self._ends) - 1).reshape(-1, 1)
+        offsets = np.array(self._ends, dtype=np.int64)
+        return TokenizedDataset(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column)
+
+
+def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Tokenise many texts, without special tokens."""
+    found: list[list[int]] = []
+    for start in range(0, len(texts), _BLOCK):
+        found += tokenizer.ids_batch(texts[start : start + _BLOCK])
+    return found
+
+
+def ids_and_capitals(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]] | None]:
+    """The same, and the kind of capitals of each piece if the tokenizer tells them."""
+    if not tokenizer.tells_capitals:
+        return ids_of(tokenizer, texts), None
+    ids: list[list[int]] = []
+    capitals: list[list[int]] = []
+    for start in range(0, len(texts), _BLOCK):
+        for pieces in tokenizer.pieces_batch(texts[start : start + _BLOCK]):
+            ids.append(pieces.ids)
+            capitals.append(pieces.capitals or [])
+    return ids, capitals
+
+
+Items = NDArray[np.int64]
+_POOL = 50  # batches that are sorted together when lengths are grouped: alike inside, still mixed over the epoch
+
+
+class FineTuning:
+    """A source (see `data.rng`) of shuffled examples, `items` or at most `tokens` to a batch.
+
+    An item longer than `tokens` is a batch of its own. `grouped` puts items of like length together, which the
+    attention of a CPU likes; batches come in random order all the same.
+    """
+
+    def __init__(
+        self,
+        encoded: TokenizedDataset,
+        *,
+        seed: int,
+        items: int | None = None,
+        tokens: int | None = None,
+        grouped: bool = False,
+    ) -> None:
+        require((items is None) != (tokens is None), f"Give items or tokens per batch, not {items} and {tokens}.")
+        size = items or tokens or 0
+        require(size > 0, f"A batch of {size} is empty; give 1 or more.")
+        require(len(encoded) > 0, "There are no examples to train on.")
+        self.encoded = encoded
+        self._seed = seed
+        self._grouped = grouped
+        self._lengths = encoded.lengths()
+        self._cost = np.ones_like(self._lengths) if items is not None else self._lengths
+        self._size = size
+        self._starts = [0]  # first batch of each epoch that was asked for
+        self._plan: tuple[int, list[Items]] | None = None
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`: always the same one."""
+        return self.encoded.batch(self.items(index))
+
+    def items(self, index: int) -> Items:
+        """Say which items batch number `index` holds."""
+        epoch = self._epoch(index)
+        return self._batches(epoch)[index - self._starts[epoch]]
+
+    def batches_in(self, epochs: float) -> int:
+        """How many batches this many epochs are."""
+        require(epochs >= 0, f"{epochs} epochs cannot be counted; give 0 or more.")
+        whole = int(epochs)
+        part = epochs - whole
+        return self._start(whole) + (round(part * (self._start(whole + 1) - self._start(whole))) if part else 0)
+
+    def epoch_of(self, index: int) -> float:
+        """How many epochs have gone by before batch `index`."""
+        epoch = self._epoch(index)
+        return epoch + (index - self._starts[epoch]) / (self._start(epoch + 1) - self._starts[epoch])
+
+    def _epoch(self, index: int) -> int:
+        require(index >= 0, f"There is no batch {index}; they are counted from 0.", BadConfig)
+        epoch = bisect_right(self._starts, index) - 1
+        while self._start(epoch + 1) <= index:
+            epoch += 1
+        return epoch
+
+    def _start(self, epoch: int) -> int:
+        # how many batches a budget of tokens makes depends on the order, so epochs are counted one by one;
+        # a new list each time, because another thread may be making batches
+        starts = self._starts
+        while len(starts) <= epoch:
+            starts = [*starts, starts[-1] + len(self._batches(len(starts) - 1))]
+            self._starts = starts
+        return starts[epoch]
+
+    def _batches(self, epoch: int) -> list[Items]:
+        plan = self._plan
+        if plan is None or plan[0] != epoch:
+            plan = self._plan = epoch, self._make(epoch)
+        return plan[1]
+
+    def _make(self, epoch: int) -> list[Items]:
+        shuffled = order(len(self.encoded), self._seed, epoch)
+        if not self._grouped:
+            return _sorted_inside(_cut(shuffled, self._cost, self._size), self._lengths)
+        pool = np.cumsum(self._cost[shuffled]) // (_POOL * self._size)
+        batches = _cut(shuffled[np.lexsort((-self._lengths[shuffled], pool))], self._cost, self._size)
+        # another place than the one `order` draws from
+        return [batches[i] for i in rng(self._seed, epoch, 1).permutation(len(batches))]
+
+
+class InOrder:
+    """All items once, longest first, and the way back: what a model says of each token is put in the first order."""
+
+    def __init__(self, encoded: TokenizedDataset, *, tokens: int = 16_384) -> None:
+        require(tokens > 0, f"A batch of {tokens} tokens is empty; give 1 or more.")
+        lengths = encoded.lengths()
+        self.encoded = encoded
+        self._batches = _cut(np.argsort(-lengths, kind="stable"), lengths, tokens)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return map(self.encoded.batch, self._batches)
+
+    def tokens(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Put back one row per token: (N, …), in the order of `encoded.ids`."""
+        given = torch.cat(list(outputs)).cpu()
+        places = np.concatenate([self.encoded.places(self.encoded.sequences(items)) for items in self._batches])
+        require(len(given) == len(places), f"{len(given)} rows cannot be put back in {len(places)} places.")
+        found = torch.empty_like(given)
+        found[torch.from_numpy(places)] = given
+        return found
+
+
+def _cut(items: Items, cost: NDArray[np.int64], size: int) -> list[Items]:
+    """Cut a row of items where the next one would cost more than `size`."""
+    total = np.cumsum(cost[items])
+    found: list[Items] = []
+    start = 0
+    while start < len(items):
+        before = total[start - 1] if start else 0
+        stop = max(int(np.searchsorted(total, before + size, side="right")), start + 1)
+        found.append(items[start:stop])
+        start = stop
+    return found
+
+
+def _sorted_inside(batches: list[Items], lengths: NDArray[np.int64]) -> list[Items]:
+    """Order each batch by length, which changes no loss: neighbours of equal length share an attention call."""
+    items = np.concatenate(batches)
+    sizes = [len(batch) for batch in batches]
+    within = np.lexsort((-lengths[items], np.repeat(np.arange(len(batches)), sizes)))
+    return np.split(items[within], np.cumsum(sizes)[:-1])

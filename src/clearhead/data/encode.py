@@ -1,0 +1,335 @@
+"""Examples to tokens and targets: texts, pairs, choices, tagged words, answer spans, instructions."""
+
+# N tokens of all sequences
+
+import logging
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.data.dataset import Arrays, DatasetBuilder, TokenizedDataset, ids_and_capitals, ids_of
+from clearhead.data.examples import (
+    ChoiceExample,
+    Label,
+    Labels,
+    PairExample,
+    QuestionExample,
+    TextExample,
+    WordsExample,
+)
+from clearhead.data.formats import misplaced, strings
+from clearhead.data.pretraining import NOTHING, round_a_document
+from clearhead.data.tables import choose, open_table
+from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.text.encoding import Pieces, Span
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.windows import cuts, windows
+
+log = logging.getLogger(__name__)
+
+
+def encode_texts(
+    examples: Sequence[TextExample],
+    tokenizer: Tokenizer,
+    labels: Labels | None = None,
+    *,
+    length: int | None = None,
+) -> TokenizedDataset:
+    """Tokenise texts or pairs; targets: classes (E,), classes (E, L) where there are several each, or scores (E,).
+
+    Inputs of more than `length` tokens are cut, the longer text of a pair first, and it is said how many.
+    """
+    pairs = {example.pair is not None for example in examples}
+    require(len(pairs) == 1, "Give examples that are all single texts or all pairs, and at least one.", BadInput)
+    targets = _targets([example.label for example in examples], labels)
+    firsts = [example.text for example in examples]
+    seconds = [example.pair for example in examples if example.pair is not None]
+    ids, capitals = ids_and_capitals(tokenizer, firsts + seconds)
+    writer = _Fitting(tokenizer, length, pair=bool(seconds))
+    for i in range(len(examples)):
+        texts = slice(i, None, len(examples))  # the first, and the second if there is one
+        first, *second = ids[texts]
+        writer.add(first, second[0] if second else None, None if capitals is None else capitals[texts])
+    return writer.done(targets=targets)
+
+
+def encode_pairs(
+    examples: Sequence[PairExample],
+    tokenizer: Tokenizer,
+    *,
+    length: int | None = None,
+) -> TokenizedDataset:
+    """Tokenise both sides of pairs on their own: a batch is all first texts, then all second; target: similarity."""
+    require(bool(examples), "There are no examples.", BadInput)
+    scored = {example.score is not None for example in examples}
+    require(len(scored) == 1, "Some pairs have a score and some have none; give all of them one, or none.", BadInput)
+    texts = [example.first for example in examples] + [example.second for example in examples]
+    writer = _Fitting(tokenizer, length, pair=False)
+    for ids in ids_of(tokenizer, texts):
+        writer.add(ids, None)
+    scores = {"similarity": np.array([example.score for example in examples], dtype=np.float32)}
+    members = np.arange(len(texts)).reshape(2, -1).T
+    return writer.done(members=members, targets=scores if scored == {True} else {}, by_column=True)
+
+
+def encode_choices(
+    examples: Sequence[ChoiceExample],
+    tokenizer: Tokenizer,
+    *,
+    length: int | None = None,
+) -> TokenizedDataset:
+    """Tokenise each choice as a pair with its context; targets: choices (how many there are) and choice (the right)."""
+    require(bool(examples), "There are no examples.", BadInput)
+    known = {example.label is not None for example in examples}
+    require(len(known) == 1, "Some questions have a label and some have none; give all of them one, or none.", BadInput)
+    counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
+    texts = [example.context for example in examples] + [text for example in examples for text in example.choices]
+    ids = ids_of(tokenizer, texts)
+    writer = _Fitting(tokenizer, length, pair=True)
+    for i, owner in enumerate(np.repeat(np.arange(len(examples)), counts).tolist()):
+        writer.add(ids[owner], ids[len(examples) + i])
+    places = np.arange(counts.max())
+    members = np.where(places < counts[:, None], (np.cumsum(counts) - counts)[:, None] + places, -1)
+    targets = {"choices": counts}
+    if known == {True}:
+        targets["choice"] = np.array([example.label for example in examples], dtype=np.int64)
+    return writer.done(members=members, targets=targets)
+
+
+class _Fitting:
+    """A writer that cuts what does not fit, and counts it."""
+
+    def __init__(self, tokenizer: Tokenizer, length: int | None, *, pair: bool) -> None:
+        self._writer = DatasetBuilder(tokenizer.template)
+        specials = tokenizer.template.specials(pair=pair)
+        self._room = None if length is None else length - specials
+        least = 2 if pair else 1
+        require(
+            self._room is None or self._room >= least,
+            f"Inputs of {length} tokens have no room for text: special tokens take {specials}.",
+            InputTooLong,
+        )
+        self._shortened = 0
+
+    def add(self, first: list[int], second: list[int] | None, capitals: list[list[int]] | None = None) -> None:
+        room = self._room
+        if room is not None and len(first) + len(second or ()) > room:
+            self._shortened += 1
+            if second is not None:
+                second = second[: max(room - len(first), room // 2)]
+            first = first[: room - len(second or ())]
+        if capitals is not None:
+            capitals = [kinds[: len(text)] for kinds, text in zip(capitals, (first, second or ()), strict=False)]
+        self._writer.add(first, second, capitals=capitals)
+
+    def done(
+        self,
+        *,
+        targets: Arrays,
+        members: NDArray[np.int64] | None = None,
+        by_column: bool = False,
+    ) -> TokenizedDataset:
+        if self._shortened:
+            log.warning("%d inputs were longer than the model takes and were cut.", self._shortened)
+        return self._writer.done(members=members, targets=targets, by_column=by_column)
+
+
+def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:
+    kinds = {type(label) for label in given}
+    require(len(kinds) == 1, f"Labels are of several kinds: {', '.join(sorted(k.__name__ for k in kinds))}.", BadInput)
+    if kinds == {type(None)}:
+        return {}
+    if kinds == {float}:
+        return {"scores": np.array(given, dtype=np.float32)}
+    if labels is None:
+        raise BadInput("The examples have classes; give the labels of the training data, made by Labels.of.")
+    if kinds == {str}:
+        return {"classes": labels.ids([str(label) for label in given])}
+    several = np.zeros((len(given), len(labels)), dtype=np.float32)
+    for row, names in enumerate(given):
+        several[row, labels.ids(names if isinstance(names, tuple) else ())] = 1
+    return {"classes": several}
+
+
+NO_LABEL = -100
+
+
+@dataclass(frozen=True)
+class TagWindows:
+    """Windows over sentences; `words` (N,) is the word of its sentence that a token speaks for, or -1."""
+
+    encoded: TokenizedDataset
+    owners: NDArray[np.int64]  # (E,) the sentence of each window
+    words: NDArray[np.int32]  # (N,)
+    sizes: NDArray[np.int64]  # words of each sentence
+
+
+def encode_tags(
+    examples: Sequence[WordsExample],
+    tokenizer: Tokenizer,
+    labels: Labels | None = None,
+    *,
+    length: int = 512,
+    overlap: int | None = None,
+) -> TagWindows:
+    """Tokenise sentences of words; with labels, target: tags (N,), -100 where a token speaks for no word.
+
+    A sentence longer than `length` tokens becomes several windows; each word is learnt where it has most context.
+    """
+    require(bool(examples), "There are no examples.", BadInput)
+    writer = DatasetBuilder(tokenizer.template)
+    owners: list[int] = []
+    spoken: list[NDArray[np.int32]] = []
+    tags: list[NDArray[np.int64]] = []
+    for i, example in enumerate(examples):
+        require(bool(example.words), f"Sentence {i + 1} has no words.", BadInput)
+        before: int | None = None  # goes on through windows: without overlap, one may start inside a word
+        known = None if labels is None else labels.ids(_tags(example, i), f"Sentence {i + 1}")
+        for window in windows(tokenizer, example.words, length=length, overlap=overlap):
+            passage, encoding = window.passage, window.encoding
+            words = np.full(len(encoding), -1, dtype=np.int32)
+            for position in passage:
+                word = encoding.words[position]
+                if word is not None and word != before and position in window.best:
+                    words[position] = word
+                before = word
+            spoken.append(words)
+            owners.append(i)
+            text = slice(passage.start, passage.stop)
+            capitals = [encoding.segments[text]] if tokenizer.tells_capitals else None
+            writer.add(encoding.ids[text], capitals=capitals)
+            if known is not None:
+                tags.append(np.where(words >= 0, known[words], NO_LABEL))
+    encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})
+    sizes = np.array([len(example.words) for example in examples])
+    return TagWindows(encoded, np.array(owners), np.concatenate(spoken), sizes)
+
+
+def _tags(example: WordsExample, index: int) -> tuple[str, ...]:
+    if example.tags is None:
+        raise BadInput(f"Sentence {index + 1} has no tags; name the column that holds them.")
+    return example.tags
+
+
+_BLOCK = 1024
+
+
+def encode_answers(
+    examples: Sequence[QuestionExample], tokenizer: Tokenizer, *, length: int = 384, overlap: int = 128
+) -> TokenizedDataset:
+    """Cut contexts into windows of at most `length` tokens with the question in front, as `text.windows` does.
+
+    Targets: starts and ends (E,), both 0 where a window does not hold the answer whole; of several answers the first
+    is learnt. Questions whose answer is not in the context where it says are left out. A very long question shrinks
+    the overlap to half the room.
+    """
+    require(bool(examples), "There are no examples.", BadInput)
+    contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
+    questions, capitals = ids_and_capitals(tokenizer, [example.question for example in examples])
+    specials = tokenizer.template.specials(pair=True)
+    writer = DatasetBuilder(tokenizer.template)
+    answers: list[tuple[int, int]] = []
+    rejected: list[str] = []
+    for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
+        context = contexts[example.context]
+        first, last = _pieces_of(example, context.offsets)
+        if reason := _unusable(example, (first, last)):
+            rejected.append(f"{example.id!r}: {reason}")
+            continue
+        room = length - specials - len(question)
+        require(
+            room > 1,
+            f"Question {example.id!r} has {len(question)} tokens, which leaves no room for its context in windows of "
+            f"{length} tokens. Give longer windows, or take it out.",
+            InputTooLong,
+        )
+        for held, _ in cuts(len(context), room, min(overlap, room // 2)):
+            part = context.between(held.start, held.stop)
+            told = None if capitals is None else [capitals[i], part.capitals or []]
+            shift = writer.add(question, part.ids, capitals=told) - held.start
+            holds = held.start <= first and last < held.stop
+            answers.append((first + shift, last + shift) if holds else (0, 0))
+    if rejected:
+        require(bool(answers), f"No question can be learnt from; the first, {rejected[0]}.", BadInput)
+        log.warning("%d questions cannot be learnt from and are left out; the first, %s.", len(rejected), rejected[0])
+    starts, ends = np.array(answers, dtype=np.int64).T
+    return writer.done(targets={"starts": starts, "ends": ends})
+
+
+def _contexts(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Pieces]:
+    found: dict[str, Pieces] = {}
+    for start in range(0, len(texts), _BLOCK):
+        block = texts[start : start + _BLOCK]
+        found.update(zip(block, tokenizer.pieces_batch(block), strict=True))
+    return found
+
+
+def _pieces_of(example: QuestionExample, spans: Sequence[Span]) -> tuple[int, int]:
+    """First and last piece that share a character with the answer; the last comes before the first if none does."""
+    if not example.answers:
+        return -1, -2
+    text, start = example.answers[0]
+    first = bisect_right(spans, start, key=lambda span: span[1])
+    return first, bisect_left(spans, start + len(text), lo=first, key=lambda span: span[0]) - 1
+
+
+def _unusable(example: QuestionExample, pieces: tuple[int, int]) -> str | None:
+    if example.impossible:
+        return None
+    if not example.answers:
+        return "there is no answer, and it is not marked as impossible"
+    text, start = example.answers[0]
+    wrong = [there for answer, at, there in misplaced(example) if (answer, at) == (text, start)]
+    if wrong:
+        return f"the answer {text!r} is not at character {start}, where {wrong[0]!r} stands"
+    return f"the answer {text!r} has no tokens" if pieces[0] > pieces[1] else None
+
+
+PROMPTS = ("prompt", "instruction", "question", "input")
+ANSWERS = ("answer", "output", "response", "completion")
+SEPARATOR = "\n"  # belongs to the answer, so that a model that is given a prompt alone begins a new line itself
+
+
+def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
+    """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
+    table = open_table(source)
+    prompt, answer = choose(table, "prompt", text, PROMPTS), choose(table, "answer", pair, ANSWERS)
+    if prompt is None or answer is None:
+        there = ", ".join(map(repr, table.columns))
+        raise BadInput(f"{table.name} has no prompt and answer among its columns {there}; name them.")
+    answers = strings(table, answer)
+    empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
+    require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
+    return list(map(PairExample, strings(table, prompt), answers))
+
+
+def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int) -> TokenizedDataset:
+    """Tokenise prompt, answer and end; token target `next`: the token after each if it is the answer's, else NOTHING.
+
+    Of what is longer than `length` tokens the beginning of the prompt is cut off, then the end of the answer.
+    """
+    require(length >= 3, f"Inputs of {length} tokens hold no prompt, answer and end; give 3 or more.")
+    before, after = round_a_document(tokenizer)
+    texts = [one.first for one in examples] + [SEPARATOR + one.second.strip() for one in examples]
+    pieces = ids_of(tokenizer, texts)
+    ids, labels, ends, shortened = array("i"), array("i"), [0], 0
+    for prompt, answer in zip(pieces[: len(examples)], pieces[len(examples) :], strict=True):
+        answer = [*answer, after[0]]
+        read = [*before, *prompt] or [after[0]]  # a prompt of nothing begins as a text does after another's end
+        shortened += len(read) + len(answer) > length
+        answer = answer[: length - 1]
+        read = read[max(len(read) + len(answer) - length, 0) :]
+        ids.extend([*read, *answer])
+        labels.extend([NOTHING] * (len(read) - 1) + answer + [NOTHING])
+        ends.append(len(ids))
+    if shortened:
+        log.warning("%d examples were longer than the model takes and were cut.", shortened)
+    members = np.arange(len(examples)).reshape(-1, 1)
+    targets = {"next": np.array(labels, dtype=np.int64)}
+    offsets = np.array(ends, dtype=np.int64)
+    return TokenizedDataset(np.array(ids, dtype=np.int32), offsets, None, members, token_targets=targets)

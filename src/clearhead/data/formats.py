@@ -1,0 +1,352 @@
+"""Files to examples: tables of texts, pairs, words and choices; SQuAD, CoNLL and DREAM."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clearhead.data.examples import ChoiceExample, Label, PairExample, QuestionExample, TextExample, WordsExample
+from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, open_table
+from clearhead.errors import BadInput, require
+from clearhead.io import read_json, read_lines
+
+CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
+ParseLabel = Callable[[object], Label]
+
+
+def a_class(value: object) -> str:
+    """One class: text as it stands, numbers without a needless fraction."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    require(isinstance(value, str | int) and value != "", f"has {value!r} for a label", BadInput)
+    return str(value)
+
+
+def a_score(value: object) -> float:
+    """A number, for regression."""
+    try:
+        score = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        score = math.nan
+    require(math.isfinite(score), f"has {value!r} for a score, which is not a number", BadInput)
+    return score
+
+
+def a_grade(value: object) -> float:
+    """How relevant a passage is to a query: 0 (not at all), 1, 2, …"""
+    grade = a_score(value)
+    require(grade >= 0 and grade.is_integer(), f"has {value!r} for a relevance; write 0, 1, 2, …,", BadInput)
+    return grade
+
+
+def some_classes(value: object) -> tuple[str, ...]:
+    """Any number of classes: a list, or names between commas; empty means none of them."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    if not isinstance(value, list):
+        raise BadInput(f"has {value!r} for labels; write a list, or names between commas,")
+    return tuple(map(a_class, value))
+
+
+def read_texts(
+    source: str | Path,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    parse: ParseLabel = a_class,
+) -> list[TextExample]:
+    """Read texts or pairs with their labels; `parse` is a_class, a_score or some_classes.
+
+    Without a label column, all labels are None.
+    """
+    table = open_table(source)
+    first, second = choose_texts(table, text, pair)
+    target = choose(table, "label", label, CLASSES if parse is a_class or parse is some_classes else SCORES)
+    seconds = [None] * len(table) if second is None else strings(table, second)
+    labels = [None] * len(table) if target is None else _parsed(table, target, parse)
+    return list(map(TextExample, strings(table, first), seconds, labels))
+
+
+def read_pairs(
+    source: str | Path,
+    *,
+    first: str | None = None,
+    second: str | None = None,
+    score: str | None = None,
+) -> list[PairExample]:
+    """Read pairs of texts that belong together, with a score where there is a column of that name."""
+    table = open_table(source)
+    left, right = choose_texts(table, first, second, need_pair=True)
+    target = choose(table, "score", score, SCORES[:-1])
+    scores = [None] * len(table) if target is None else _parsed(table, target, a_score)
+    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
+
+
+def read_words(source: str | Path, *, words: str | None = None, tags: str | None = None) -> list[WordsExample]:
+    """Read sentences that are lists of words, with a list of tags each, from json, jsonl, parquet or the hub."""
+    table = open_table(source)
+    column = choose(table, "words", words, ("words", "tokens"))
+    require(column is not None, f"{table.name} has no column of words among {list(table.columns)}; name it.", BadInput)
+    target = choose(table, "tags", tags, ("tags", "ner_tags", "pos_tags", "labels"))
+    sentences = _lists(table, str(column))
+    if target is None:
+        return [WordsExample(tuple(sentence)) for sentence in sentences]
+    marks = _lists(table, target)
+    for row, (sentence, marked) in enumerate(zip(sentences, marks, strict=True)):
+        same = len(sentence) == len(marked)
+        require(same, f"{table.where(row)} has {len(sentence)} words and {len(marked)} tags.", BadInput)
+    return [WordsExample(tuple(s), tuple(m)) for s, m in zip(sentences, marks, strict=True)]
+
+
+def read_choices(
+    source: str | Path,
+    *,
+    context: str | None = None,
+    choices: str | Sequence[str] | None = None,
+    label: str | None = None,
+) -> list[ChoiceExample]:
+    """Read what may follow a context: a column that is a list, or several columns (SWAG: ending0 … ending3).
+
+    The label counts from 0, or is the right choice itself, or its letter (MuTual: A … D). A question beside the context
+    (RACE: article, question) goes with each choice.
+    """
+    table = open_table(source)
+    column = choose(table, "context", context, CONTEXTS)
+    require(column is not None, f"{table.name} has no context among {list(table.columns)}; name its column.", BadInput)
+    if choices is None:
+        endings = tuple(name for name in table.columns if name.rstrip("0123456789") in ("ending", "choice", "option"))
+        choices = endings or choose(table, "choices", None, ("choices", "endings", "options"))
+    require(bool(choices), f"{table.name} has no choices among {list(table.columns)}; name their columns.", BadInput)
+    if isinstance(choices, str):
+        offered = _lists(table, choices)
+    else:
+        offered = [list(row) for row in zip(*(strings(table, name) for name in choices or ()), strict=True)]
+    target = choose(table, "label", label, ("label", "answer", "answers"))
+    answers = [None] * len(table) if target is None else _parsed(table, target, a_class)
+    found = [
+        choice_example(start, options, None if answer is None else str(answer), table.where(row))
+        for row, (start, options, answer) in enumerate(zip(strings(table, str(column)), offered, answers, strict=True))
+    ]
+    asked = choose(table, "question", None, ("question",))
+    if asked in (None, column):
+        return found
+    return [with_question(*pair) for pair in zip(found, strings(table, str(asked)), strict=True)]
+
+
+def with_question(example: ChoiceExample, question: str) -> ChoiceExample:
+    """Put the question before each choice."""
+    return replace(example, choices=tuple(f"{question} {choice}" for choice in example.choices))
+
+
+def choice_example(context: str, choices: Sequence[str], answer: str | None, where: str) -> ChoiceExample:
+    """Find the right choice by its text, its number, counted from 0, or its letter, counted from A."""
+    require(len(choices) >= 2, f"{where} has {len(choices)} choices; there must be 2 or more.", BadInput)
+    if answer is None or answer in choices:
+        return ChoiceExample(context, tuple(choices), None if answer is None else list(choices).index(answer))
+    letter = ord(answer) - ord("A") if len(answer) == 1 and "A" <= answer <= "Z" else len(choices)
+    number = int(answer) if answer.isdecimal() else letter
+    require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
+    return ChoiceExample(context, tuple(choices), number)
+
+
+def strings(table: Table, column: str) -> list[str]:
+    """The texts of a column."""
+    values = table.column(column)
+    for row, value in enumerate(values):
+        require(isinstance(value, str), f"{table.where(row)} has {value!r} for {column!r}, which is no text.", BadInput)
+    return values  # type: ignore[return-value]
+
+
+def _lists(table: Table, column: str) -> list[list[str]]:
+    found: list[list[str]] = []
+    for row, value in enumerate(table.column(column)):
+        if not (isinstance(value, list) and all(isinstance(item, str | int) for item in value)):
+            raise BadInput(f"{table.where(row)} has {value!r} for {column!r}, which is no list of words.")
+        found.append([str(item) for item in value])
+    return found
+
+
+def _parsed(table: Table, column: str, parse: ParseLabel) -> list[Label]:
+    values = table.column(column)
+    # the hub's test splits have no labels, and say so in every row
+    if all(value is None for value in values):
+        return [None] * len(values)
+    labels: list[Label] = []
+    for row, value in enumerate(values):
+        try:
+            labels.append(parse(value))
+        except BadInput as error:
+            raise BadInput(f"{table.where(row)} {error} in column {column!r}.") from None
+    return labels
+
+
+def read_squad(path: str | Path) -> list[QuestionExample]:
+    """Read all questions in the order of the file; answers are given as written, right or not (see `misplaced`)."""
+    found = [_question(*place) for place in _questions(Path(path))]
+    require(bool(found), f"{path} has no questions.", BadInput)
+    first: dict[str, QuestionExample] = {}
+    for example in found:
+        # a question that is there twice does no harm; two questions with one id would be scored as one
+        same = first.setdefault(example.id, example) == example
+        require(same, f"{path} has two different questions with the id {example.id!r}.", BadInput)
+    return found
+
+
+def read_questions(source: str | Path) -> list[QuestionExample]:
+    """Read questions from the hub or from json, jsonl or parquet with columns id, question, context and answers.
+
+    Answers are {"text": [...], "answer_start": [...]}; where both are empty, the question cannot be answered.
+    """
+    table = open_table(source)
+    names = ("id", "question", "context", *(("answers",) if "answers" in table.columns else ()))
+    found = []
+    for row, values in enumerate(zip(*map(table.column, names), strict=True)):
+        asked, where = dict(zip(names, values, strict=True)), table.where(row)
+        given = asked.get("answers")
+        if given is not None:
+            texts, starts = _field(given, "text", list, where), _field(given, "answer_start", list, where)
+            require(len(texts) == len(starts), f"{where} has {len(texts)} answers and {len(starts)} starts.", BadInput)
+            asked["answers"] = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
+            asked["is_impossible"] = not texts
+        else:
+            asked["answers"] = []
+        found.append(_question(where, _field(asked, "context", str, where), asked))
+    return found
+
+
+def misplaced(example: QuestionExample) -> list[tuple[str, int, str]]:
+    """Answers that are not in the context where they say: (text, start, what stands there)."""
+    context = example.context
+    spans = [(text, start, context[max(start, 0) : max(start, 0) + len(text)]) for text, start in example.answers]
+    return [(text, start, there) for text, start, there in spans if start < 0 or not text or there != text]
+
+
+def _questions(path: Path) -> Iterator[tuple[str, Any, Any]]:
+    whole = read_json(path)
+    articles = whole.get("data") if isinstance(whole, dict) else None
+    require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
+    for a, article in enumerate(articles or (), start=1):
+        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
+            where = f"{path}, article {a}, paragraph {p}"
+            context = _field(paragraph, "context", str, where)
+            for q, asked in enumerate(_field(paragraph, "qas", list, where), start=1):
+                yield f"{where}, question {q}", context, asked
+
+
+def _question(where: str, context: str, asked: Any) -> QuestionExample:
+    name = str(asked.get("id", "")) if isinstance(asked, dict) else ""
+    require(name != "", f'{where} has no "id".', BadInput)
+    impossible = bool(asked.get("is_impossible", False))
+    given = [] if impossible else asked.get("answers", [])
+    require(isinstance(given, list), f'{where} has no list under "answers".', BadInput)
+    answers = tuple((_field(item, "text", str, where), _field(item, "answer_start", int, where)) for item in given)
+    return QuestionExample(name, _field(asked, "question", str, where), context, answers, impossible)
+
+
+def _field(record: Any, name: str, kind: type, where: str) -> Any:
+    value = record.get(name) if isinstance(record, dict) else None
+    require(isinstance(value, kind), f"{where} has no {kind.__name__} under {name!r}.", BadInput)
+    return value
+
+
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
+    """Read sentences: the word is in the first column, the tag in the last; tabs or spaces part them.
+
+    Tags stay as they are, IOB1 or IOB2, unless `iob2` asks for B- at the start of every entity.
+    """
+    sentences: list[WordsExample] = []
+    words: list[str] = []
+    tags: list[str] = []
+    width: int | None = None
+    opens = False
+
+    def finish() -> None:
+        nonlocal opens
+        if words:
+            sentences.append(WordsExample(tuple(words), tuple(to_iob2(tags) if iob2 else tags), opens))
+            opens = False
+            words.clear()
+            tags.clear()
+
+    for number, line in enumerate(read_lines(Path(path)), start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or fields[0] == _DOCUMENT:
+            finish()
+            opens = opens or fields[:1] == [_DOCUMENT]
+            continue
+        where = f"{path}, line {number}"
+        width = width or len(fields)
+        require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
+        require(bool(fields[0] and fields[-1]), f"{where} has an empty word or tag.", BadInput)
+        words.append(fields[0])
+        tags.append(fields[-1])
+    finish()
+    require(bool(sentences), f"{path} has no sentences.", BadInput)
+    return sentences
+
+
+def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
+    """Make one example of all sentences of a document, so that each word is seen in its context (as BERT's NER did)."""
+    require(
+        any(sentence.opens for sentence in sentences),
+        f"none of these sentences opens a document; {_DOCUMENT} lines of a CoNLL file say where one begins",
+        BadInput,
+    )
+    documents: list[list[WordsExample]] = []
+    for sentence in sentences:
+        if sentence.opens or not documents:
+            documents.append([])
+        documents[-1].append(sentence)
+    return [_joined(document) for document in documents]
+
+
+def _joined(document: list[WordsExample]) -> WordsExample:
+    return WordsExample(
+        words=tuple(word for sentence in document for word in sentence.words),
+        tags=tuple(tag for sentence in document for tag in sentence.tags or ()),
+        opens=True,
+        sentences=tuple(len(sentence.words) for sentence in document),
+    )
+
+
+def to_iob2(tags: list[str]) -> list[str]:
+    """Write every first tag of an entity with B-; IOB1 does so only between neighbours of the same type."""
+    found: list[str] = []
+    before = "O"
+    for tag in tags:
+        starts = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
+        found.append(f"B-{tag[2:]}" if starts else tag)
+        before = tag
+    return found
+
+
+def is_dream(source: str | Path) -> bool:
+    """Tell DREAM's lists of lists from a list of records."""
+    if not str(source).endswith(".json") or not Path(source).is_file():
+        return False
+    content = read_json(source)
+    return isinstance(content, list) and bool(content) and isinstance(content[0], list)
+
+
+def read_dream(path: str | Path) -> list[ChoiceExample]:
+    """Read [[turns], [{question, choice, answer}], id] for each dialogue; the question goes with each choice."""
+    found = []
+    for number, record in enumerate(read_json(path), start=1):
+        where = f"{path}, dialogue {number}"
+        try:
+            turns, questions, _ = record
+            for asked in questions:
+                example = choice_example("\n".join(turns), asked["choice"], asked["answer"], where)
+                found.append(with_question(example, asked["question"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, BadInput):
+                raise
+            raise BadInput(f"{where} is not [[turns], [questions], id] as DREAM has it.") from None
+    return found

@@ -1,0 +1,204 @@
+"""Sources and targets: parallel text, and T5's span corruption."""
+
+# B pairs · N packed tokens
+# n tokens of a text
+
+import logging
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.data.batch import Batch
+from clearhead.data.dataset import FineTuning, TokenizedDataset, ids_of
+from clearhead.data.examples import PairExample
+from clearhead.data.formats import read_pairs
+from clearhead.data.rng import Derived, Source, rng
+from clearhead.data.shards import Ints
+from clearhead.errors import BadInput, require
+from clearhead.io import kind, read_lines
+from clearhead.text.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+_TABLES = (".csv", ".json", ".jsonl", ".parquet")
+
+
+def read_parallel(
+    sources: Sequence[str | Path], *, first: str | None = None, second: str | None = None
+) -> list[PairExample]:
+    """Read pairs (source, target) from two files, line by line, or from one table.
+
+    A .tsv table has no header: its columns are named "1", "2", … and the first two are meant. In other tables (csv,
+    json, jsonl, parquet, hub) columns have names. A pair with an empty side is left out.
+    """
+    require(len(sources) in (1, 2), f"{len(sources)} files are not parallel text; give two, or one table", BadInput)
+    if len(sources) == 2:
+        named = first or second
+        require(named is None, f"two files have no columns, such as {named!r}; leave --text and --pair out", BadInput)
+        left, right = (read_lines(Path(source)) for source in sources)
+        require(
+            len(left) == len(right),
+            f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}; they must go line by line",
+            BadInput,
+        )
+        pairs = list(map(PairExample, left, right))
+    elif kind(Path(sources[0])) in (".tsv", ".txt"):
+        pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
+    else:
+        table = Path(sources[0]).suffix in _TABLES or str(sources[0]).startswith("hub:")
+        require(
+            table or first is not None,
+            f"{sources[0]} is one file and no table; give two, line by line, or name its columns",
+            BadInput,
+        )
+        pairs = read_pairs(sources[0], first=first, second=second)
+    found = [pair for pair in pairs if pair.first.strip() and pair.second.strip()]
+    require(bool(found), f"{sources[0]} holds no pair of texts", BadInput)
+    return found
+
+
+def encode_parallel(
+    pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, targets: Tokenizer | None = None
+) -> TokenizedDataset:
+    """Tokenise pairs; each side ends with the end token and begins with none.
+
+    A side longer than `length` tokens, the end included, is cut. `targets` is the tokenizer of the second
+    sides, if they have one of their own with the same ids.
+    """
+    require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
+    read = ids_of(tokenizer, [pair.first for pair in pairs])
+    written = ids_of(targets or tokenizer, [pair.second for pair in pairs])
+    ids, ends, shortened = array("i"), [0], 0
+    for sentence in chain.from_iterable(zip(read, written, strict=True)):
+        shortened += len(sentence) >= length
+        ids.extend(sentence[: length - 1])
+        ids.append(tokenizer.sep_id)
+        ends.append(len(ids))
+    if shortened:
+        log.warning("%d sentences were longer than %d tokens and were cut.", shortened, length)
+    members = np.arange(2 * len(pairs)).reshape(-1, 2)
+    offsets = np.array(ends, dtype=np.int64)
+    return TokenizedDataset(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True)
+
+
+class Parallel(Derived):
+    """A source (see `data.rng`) of packed pairs, at most `tokens` of both sides to a batch, like lengths together.
+
+    A batch holds the targets; its `source` holds what they are translations of.
+    """
+
+    def __init__(self, encoded: TokenizedDataset, *, seed: int, tokens: int) -> None:
+        self._plan = FineTuning(encoded, seed=seed, tokens=tokens, grouped=True)
+        super().__init__(self._plan)
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`: always the same one."""
+        return pair_batch(self._plan.encoded, self._plan.items(index))
+
+
+def pair_batch(encoded: TokenizedDataset, items: NDArray[np.int64]) -> Batch:
+    """Gather these pairs: the targets, packed, with their sources."""
+    source, target = (_side(encoded, side).batch(items) for side in (0, 1))
+    return Batch(target.ids, target.layout, source=source)
+
+
+def _side(encoded: TokenizedDataset, side: int) -> TokenizedDataset:
+    return TokenizedDataset(encoded.ids, encoded.offsets, None, encoded.members[:, side : side + 1])
+
+
+def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
+    for name in wanted:
+        require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
+    first, second = (int(name) - 1 for name in wanted)
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split("\t")
+        require(
+            len(fields) > max(first, second),
+            f"{path}, line {number} has {len(fields)} columns between tabs; {max(first, second) + 1} are needed",
+            BadInput,
+        )
+        yield PairExample(fields[first], fields[second])
+
+
+_DRAW = 5  # keeps these draws apart from the other draws of a batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corruption:
+    """How much is taken out, and in runs of what length on average: published values."""
+
+    density: float = 0.15
+    span: float = 3.0
+
+    def __post_init__(self) -> None:
+        require(0 < self.density < 1, f"The density of spans is {self.density}; it must lie between 0 and 1.")
+        require(self.span >= 1, f"Spans of {self.span} tokens are too short; give 1 or more.")
+
+    def counts(self, length: int) -> tuple[int, int]:
+        """How many tokens of a text are taken out, and in how many spans; of a single token nothing is."""
+        if length < 2:
+            return 0, 0
+        out = min(max(round(length * self.density), 1), length - 1)
+        return out, min(max(round(out / self.span), 1), length - out)
+
+
+class Corrupted(Derived):
+    """Another source's texts without some spans, as `source`, and the spans to be written, as the batch itself."""
+
+    def __init__(
+        self, source: Source, tokenizer: Tokenizer, corruption: Corruption | None = None, *, length: int, seed: int = 0
+    ) -> None:
+        super().__init__(source)
+        self._sentinels, self._end = sentinels(tokenizer), tokenizer.sep_id
+        self._corruption, self._seed = corruption or Corruption(), seed
+        spans = self._corruption.counts(length)[1]
+        require(
+            spans <= len(self._sentinels),
+            f"Texts of {length} tokens lose {spans} spans, but the tokenizer has {len(self._sentinels)} sentinels; "
+            "choose shorter texts or longer spans.",
+        )
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`."""
+        draw = rng(self._seed, index, _DRAW)
+        return corrupt(self.source.batch(index), self._sentinels, self._end, self._corruption, draw)
+
+
+def sentinels(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that stand for spans, <extra_id_0> first."""
+    found: list[int] = []
+    while (token := tokenizer.token_to_id(f"<extra_id_{len(found)}>")) is not None:
+        found.append(token)
+    require(bool(found), "This tokenizer has no sentinels (<extra_id_0>, …); train one of kind t5.", BadInput)
+    return found
+
+
+def corrupt(
+    batch: Batch, sentinels: Sequence[int], end: int, corruption: Corruption, draw: np.random.Generator
+) -> Batch:
+    """Take spans out of each text of a batch: a text begins with what is kept and ends with a span, before its end."""
+    kept, taken = [], []
+    for ids in np.split(batch.ids.numpy(), np.cumsum(batch.layout.lengths)[:-1]):
+        words = ids[ids != end]
+        out, spans = corruption.counts(len(words))
+        lengths = np.stack([parts_of(len(words) - out, spans, draw), parts_of(out, spans, draw)], 1).ravel()
+        pieces = np.split(words, np.cumsum(lengths))
+        marks = sentinels[:spans]
+        kept.append([t for mark, run in zip(marks, pieces[0::2], strict=False) for t in (*run.tolist(), mark)])
+        taken.append([t for mark, run in zip(marks, pieces[1::2], strict=False) for t in (mark, *run.tolist())])
+        kept[-1] += [*(words.tolist() if not spans else []), end]
+        taken[-1].append(end)
+    return replace(Batch.of(taken), source=Batch.of(kept))
+
+
+def parts_of(total: int, parts: int, draw: np.random.Generator) -> Ints:
+    """Cut a length into parts of 1 or more, all ways being equally likely."""
+    if not parts:
+        return np.zeros(0, dtype=np.int64)
+    cuts = np.sort(draw.choice(total - 1, parts - 1, replace=False)) + 1
+    return np.diff(np.concatenate([[0], cuts, [total]]))

@@ -1,0 +1,261 @@
+"""How tokens are generated: greedy, beams or sampling, and the rules for all of them."""
+
+# B rows · V vocabulary
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from numbers import Integral, Real
+from random import Random
+from typing import TypedDict, Unpack
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+
+
+def check_whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> None:
+    """Refuse what is no whole number from `least` to `most`."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    require(whole, f"{name} must be a whole number, got {value!r}", BadInput)
+    number = int(value)  # type: ignore[call-overload]
+    low = f"{name} must not be negative, got {value}" if least == 0 else f"{name} must be at least {least}, got {value}"
+    require(number >= least, low, BadInput)
+    require(most is None or number <= most, f"{name} must be at most {most}, got {value}", BadInput)
+
+
+def check_number(name: str, value: object) -> None:
+    """Refuse what is no finite number."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    require(real and math.isfinite(value), f"{name} must be a finite number, got {value!r}", BadInput)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to draw: hotter is wilder, `top_k` and `top_p` cut the unlikely off (0 and 1 cut nothing)."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature)
+        require(
+            self.temperature > 0,
+            f"temperature must be more than 0, got {self.temperature}; leave it out for the likeliest token each time",
+            BadInput,
+        )
+        check_whole("top_k", self.top_k)
+        check_number("top_p", self.top_p)
+        require(0 < self.top_p <= 1, f"top_p must be more than 0 and at most 1, got {self.top_p}", BadInput)
+
+    def chances(self, logits: Tensor) -> Tensor:
+        """Logits (B, V) -> the probabilities to draw by."""
+        logits = logits.float() / self.temperature
+        if 0 < self.top_k < logits.shape[-1]:
+            least = logits.topk(self.top_k).values[:, -1:]
+            logits = logits.masked_fill(logits < least, -torch.inf)
+        chances = logits.softmax(-1)
+        if self.top_p < 1:
+            ordered, places = chances.sort(descending=True)
+            before = ordered.cumsum(-1) - ordered  # how much is likelier; the first always stays
+            chances = chances.scatter(1, places, ordered.masked_fill(before >= self.top_p, 0.0))
+            chances = chances / chances.sum(-1, keepdim=True)
+        return chances
+
+    def draw(self, logits: Tensor, chance: Sequence[Random]) -> Tensor:
+        """Draw one token for each row, each by its own chance, so that company changes nothing: logits (B, V) -> (B,).
+
+        It is the token at which the probabilities add up to a share that is drawn; one without probability never is.
+        """
+        reached = self.chances(logits).double().cumsum(-1)
+        shares = torch.tensor([[1 - one.random()] for one in chance], dtype=torch.float64, device=logits.device)
+        allowed = bool(reached[:, -1].isfinite().all())
+        require(allowed, "the rules leave no token to be written; forbid less", BadInput)
+        return torch.searchsorted(reached, shares * reached[:, -1:])[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls:
+    """Rules for the tokens of one text. `end` are the tokens that end it; they are not part of the result.
+
+    `repetition_penalty` divides positive scores of tokens that were there before and multiplies negative ones (Keskar
+    et al. 2019); with `no_repeat=n`, no n tokens follow one another twice. `stop` strings need `decode`.
+    """
+
+    end: tuple[int, ...] = ()
+    limit: int = 128  # new tokens, at most
+    least: int = 0  # new tokens before the end, at least
+    banned: tuple[int, ...] = ()
+    repetition_penalty: float = 1.0
+    no_repeat: int = 0
+    stop: tuple[str, ...] = ()
+    decode: Callable[[Sequence[int]], str] | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("limit", self.limit, least=1)
+        check_whole("least", self.least)
+        check_whole("no_repeat", self.no_repeat)
+        penalty = self.repetition_penalty
+        check_number("repetition_penalty", penalty)
+        require(penalty > 0, f"repetition_penalty must be more than 0, got {penalty}; 1 is no penalty", BadInput)
+        require(all(self.stop), "a stop string must not be empty", BadInput)
+        require(not self.stop or self.decode is not None, "stop strings need decode, which makes text of ids", BadInput)
+
+    def changes(self, count: int) -> bool:
+        """Whether `apply` would change scores after `count` new tokens."""
+        held_back = count < self.least and bool(self.end)
+        return held_back or bool(self.banned) or self.repetition_penalty != 1.0 or self.no_repeat > 0
+
+    def apply(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
+        """Change the scores (B, V) of the next token of texts that have `count` new tokens."""
+        return self.apply_(scores.clone(), texts, count) if self.changes(count) else scores
+
+    def apply_(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
+        """The same where the scores stand: nobody else may need them."""
+        if self.repetition_penalty != 1.0:
+            for row, text in enumerate(texts):
+                seen = torch.tensor(sorted(set(text)), dtype=torch.int64, device=scores.device)
+                old = scores[row, seen]
+                scores[row, seen] = torch.where(old < 0, old * self.repetition_penalty, old / self.repetition_penalty)
+        if self.no_repeat:
+            for row, text in enumerate(texts):
+                scores[row, _completions(text, self.no_repeat)] = -torch.inf
+        scores[:, list(self.banned)] = -torch.inf
+        if count < self.least:
+            scores[:, list(self.end)] = -torch.inf
+        return scores
+
+    def stops(self, new: Sequence[int]) -> bool:
+        """Whether one of the stop strings is in the text of the new tokens; asked after every token."""
+        if not self.stop or self.decode is None:
+            return False
+        # a character takes up to four tokens of bytes, and what is further back was looked at before
+        recent = self.decode(new[-4 * max(map(len, self.stop)) - 4 :])
+        return any(stop in recent for stop in self.stop)
+
+
+def _completions(text: Sequence[int], n: int) -> list[int]:
+    """The tokens that would make the last n tokens of a text a repetition."""
+    if len(text) + 1 < n:
+        return []
+    before = list(text[len(text) - n + 1 :])
+    return [text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == before]
+
+
+BEAMS = 4  # where a text is written anew and nobody says how many
+MOST = 256  # beams or ways of one text: each takes the memory of a text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationConfig:
+    """How tokens are chosen. `best` is how many ways to give of each text, `least` how many tokens it has at least."""
+
+    beams: int = 1
+    best: int = 1
+    length_penalty: float = 1.0
+    sampling: Sampling | None = None
+    seed: int | None = None  # of chance; None draws one from torch's own generator
+    least: int = 0
+    repetition_penalty: float = 1.0
+    no_repeat: int = 0
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("beams", "best"):
+            check_whole(name, getattr(self, name), least=1, most=MOST)
+        for name in ("least", "no_repeat"):
+            check_whole(name, getattr(self, name))
+        for name in ("length_penalty", "repetition_penalty"):
+            check_number(name, getattr(self, name))
+        seeded = self.seed is None or isinstance(self.seed, int)
+        require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
+        mixed = self.sampling is not None and self.beams > 1
+        require(not mixed, f"{self.beams} beams and chance do not go together; choose one of the two", BadInput)
+        several = self.sampling is not None or self.best <= self.beams
+        require(
+            several,
+            f"best={self.best} ways need as many beams, got {self.beams}, or chance, such as a temperature",
+            BadInput,
+        )
+
+    def chances(self) -> Iterator[list[Random]]:
+        """What the ways of each text in turn are drawn with; it follows from the seed and the text's place alone."""
+        seed = int(torch.randint(2**62, (1,))) if self.seed is None else self.seed
+        for place in count():
+            yield [Random(f"{seed} {place} {way}") for way in range(self.best)]  # noqa: S311
+
+
+class GenerationOptions(TypedDict, total=False):
+    """What `Model.generate` and its kin may be told; see `manner`."""
+
+    beams: int
+    best: int
+    length_penalty: float
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    least: int
+    repetition_penalty: float
+    no_repeat: int
+    stop: str | tuple[str, ...] | list[str]
+
+
+def generation_config(**how: Unpack[GenerationOptions]) -> GenerationConfig:
+    """Choose greedily; by chance if there is a `temperature`, `top_k` or `top_p`; by beams if there are several.
+
+    What would change nothing is refused: a seed without chance, a length penalty without beams.
+    """
+    known = list(GenerationOptions.__annotations__)
+    for name in how:
+        require(name in known, f"{name} is no option of writing; there are {', '.join(known)}", BadInput)
+    sampling = None
+    if how.get("temperature") is not None or how.get("top_k", 0) != 0 or how.get("top_p", 1.0) != 1.0:
+        heat = how.get("temperature")
+        heat = 1.0 if heat is None else heat
+        sampling = Sampling(temperature=heat, top_k=how.get("top_k", 0), top_p=how.get("top_p", 1.0))
+    chosen = GenerationConfig(
+        beams=how.get("beams", 1),
+        best=how.get("best", 1),
+        length_penalty=how.get("length_penalty", 1.0),
+        sampling=sampling,
+        seed=how.get("seed"),
+        least=how.get("least", 0),
+        repetition_penalty=how.get("repetition_penalty", 1.0),
+        no_repeat=how.get("no_repeat", 0),
+        stop=_strings(how.get("stop", ())),
+    )
+    idle = chosen.seed is not None and sampling is None
+    require(not idle, f"seed {chosen.seed} has nothing to draw; add a temperature, top_k or top_p", BadInput)
+    idle = chosen.length_penalty != 1.0 and chosen.beams == 1
+    require(not idle, f"length_penalty {chosen.length_penalty} has no beams to weigh; ask for several", BadInput)
+    return chosen
+
+
+def with_beams(how: GenerationOptions, usual: GenerationOptions | None = None) -> GenerationConfig:
+    """Choose by four beams and as is `usual`, unless told otherwise: what is written anew is better for it.
+
+    Who asks for chance gets no beams, and where there are none, no length penalty is usual.
+    """
+    chosen: GenerationOptions = {**(usual or {}), **how}
+    if not {"temperature", "top_k", "top_p"} & set(how):
+        chosen.setdefault("beams", BEAMS)
+    if chosen.get("beams", 1) == 1 and "length_penalty" not in how:
+        chosen.pop("length_penalty", None)
+    return generation_config(**chosen)
+
+
+def check_length(longest: object, least: int = 0) -> None:
+    """Refuse a limit that is none, or that is below what a text must have."""
+    check_whole("longest", longest, least=1)
+    require(least <= int(longest), f"least={least} tokens are more than longest={longest}", BadInput)  # type: ignore[call-overload]
+
+
+def _strings(stop: object) -> tuple[str, ...]:
+    given = [stop] if isinstance(stop, str) else stop
+    several = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+    require(several, f"stop must be a text or a list of texts, got {stop!r}", BadInput)
+    return tuple(given)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""One token after another: the most probable (greedy), or one that is drawn (sampling)."""
+
+# R rows · V vocabulary · C chunks of a row
+# B rows still running · V vocabulary
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import torch
+from torch import Tensor
+
+from clearhead.decoding.config import Controls, Sampling
+from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
+from clearhead.errors import BadInput
+
+_CHUNK = 128
+_WORTH = 8  # chunks a row must have for each value that is wanted
+_FEWEST = 32  # chunks a row must have at all
+
+
+def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest scores (R, V) of each row and their places, both (R, count), largest first.
+
+    On a CPU, a look at the largest of each chunk finds the chunks that can hold them, which is much less to sort.
+    """
+    count = min(count, scores.shape[-1])
+    chunks = scores.shape[-1] // _CHUNK
+    if scores.device.type != "cpu" or chunks < max(_FEWEST, _WORTH * count):
+        return tuple(scores.topk(count))  # type: ignore[return-value]
+    whole = chunks * _CHUNK
+    parts = scores[:, :whole].unflatten(1, (chunks, _CHUNK))
+    likely = parts.amax(-1).topk(count).indices  # (R, count)
+    places = (likely.unsqueeze(-1) * _CHUNK + torch.arange(_CHUNK)).flatten(1)
+    rest = torch.arange(whole, scores.shape[-1]).expand(len(scores), -1)
+    places = torch.cat([places, rest], 1)
+    values, found = scores.gather(1, places).topk(count)
+    return values, places.gather(1, found)
+
+
+Texts = Sequence[Sequence[int]]
+Choose = Callable[[Tensor, Sequence[int]], Tensor]  # of scores (B, V) and the text of each row
+
+
+def greedy(
+    model: Decoder,
+    prompts: Texts,
+    controls: Controls,
+    *,
+    history: Texts | None = None,
+    recorder: Recorder | None = None,
+) -> list[Output]:
+    """Write the likeliest token each time. `history` is what the rules on repetition count as written before.
+
+    For a decoder-only model that is the prompts; a source is no history.
+    """
+    return _Writing(model, prompts, controls, _likeliest, history, recorder).finish()
+
+
+def sample(
+    model: Decoder,
+    prompts: Texts,
+    controls: Controls,
+    sampling: Sampling,
+    *,
+    chance: Sequence[Random],
+    history: Texts | None = None,
+    recorder: Recorder | None = None,
+) -> list[Output]:
+    """Draw each token by its probability; every text by its own `chance`, so that company changes nothing."""
+    return _Writing(model, prompts, controls, _drawing(sampling, chance), history, recorder).finish()
+
+
+def stream(
+    model: Decoder,
+    prompt: Sequence[int],
+    controls: Controls,
+    sampling: Sampling | None = None,
+    *,
+    chance: Random | None = None,
+    history: Sequence[int] | None = None,
+) -> Iterator[int]:
+    """Give the tokens of one text as they are written, greedily unless there is a `sampling`."""
+    choose: Choose = _likeliest
+    if sampling is not None:
+        if chance is None:
+            raise BadInput("sampling needs something to draw with; give chance=random.Random(0)")
+        choose = _drawing(sampling, [chance])
+    writing = _Writing(model, [prompt], controls, choose, None if history is None else [history], None)
+    while writing.running:
+        before = len(writing.drafts[0].tokens)
+        writing.advance()
+        yield from writing.drafts[0].tokens[before:]
+
+
+@dataclass
+class _Draft:
+    """One text in the making."""
+
+    history: list[int]
+    tokens: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    ended: bool = False
+
+
+class _Writing:
+    """All texts in the making; those that have ended leave the batch."""
+
+    def __init__(
+        self,
+        model: Decoder,
+        prompts: Texts,
+        controls: Controls,
+        choose: Choose,
+        history: Texts | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self.model, self.controls, self.choose, self.recorder = model, controls, choose, recorder
+        self.drafts = [_Draft(list(before)) for before in (history or [()] * len(prompts))]
+        self.running = list(range(len(prompts)))  # which text each row of the state is
+        if prompts:
+            with torch.inference_mode():
+                self.logits, self.state = model.begin(prompts)
+
+    def finish(self) -> list[Output]:
+        """Write all texts to their ends."""
+        while self.running:
+            self.advance()
+        return [
+            Output(draft.tokens, sum(draft.log_probabilities), draft.log_probabilities, draft.ended)
+            for draft in self.drafts
+        ]
+
+    @torch.inference_mode()
+    def advance(self) -> None:
+        """Write one token of every running text."""
+        drafts = [self.drafts[text] for text in self.running]
+        count = len(drafts[0].tokens)
+        texts = [draft.history + draft.tokens for draft in drafts] if self.controls.changes(count) else []
+        chances = log_probabilities(self.logits)
+        tokens = self.choose(self.controls.apply(self.logits, texts, count), self.running)
+        chosen = tokens.tolist()
+        if self.recorder is not None:
+            written = [draft.tokens for draft in drafts]
+            self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
+        for draft, token, chance in zip(drafts, chosen, chances.gather(1, tokens[:, None])[:, 0].tolist(), strict=True):
+            draft.log_probabilities.append(chance)
+            if token in self.controls.end:
+                draft.ended = True
+            else:
+                draft.tokens.append(token)
+                draft.ended = self.controls.stops(draft.tokens)
+        self._go_on(tokens, [row for row, draft in enumerate(drafts) if not draft.ended], count + 1)
+
+    def _go_on(self, tokens: Tensor, rows: list[int], count: int) -> None:
+        rows = rows if count < self.controls.limit else []
+        if rows and len(rows) < len(self.running):
+            kept = torch.tensor(rows, device=tokens.device)
+            tokens, self.state = tokens[kept], self.state.select(kept)
+        self.running = [self.running[row] for row in rows]
+        if rows:
+            self.logits, self.state = self.model.step(tokens, self.state)
+
+
+def _likeliest(logits: Tensor, _: Sequence[int]) -> Tensor:
+    return top(logits, 1)[1][:, 0]
+
+
+def _drawing(sampling: Sampling, chance: Sequence[Random]) -> Choose:
+    return lambda logits, texts: sampling.draw(logits, [chance[text] for text in texts])

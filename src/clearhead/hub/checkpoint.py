@@ -1,0 +1,365 @@
+"""A checkpoint folder ↔ a network: config.json, tokenizer.json, model.safetensors, as Hugging Face lays them out."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
+from clearhead.hub.config import Description, read_config, to_json
+from clearhead.hub.hf import NAMES, names_of
+from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
+from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
+from clearhead.io import staged
+from clearhead.models import EVERY, GENERATORS
+from clearhead.models.xlnet import GuessHead
+from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.embeddings import NO_END
+from clearhead.nn.heads import MaskedLMHead, NextTokenHead, Pooling, SentenceVector
+from clearhead.nn.lora import LoRA
+from clearhead.nn.network import Network
+from clearhead.text import Tokenizer
+from clearhead.text.tokenizer import ANY_CLASS
+
+# their switch in 1_Pooling/config.json → our pooling
+_POOLING: dict[str, Pooling] = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_weightedmean_tokens": "weighted",
+}
+_MODES: dict[str, Pooling] = {"mean": "mean", "cls": "first", "max": "max", "weightedmean": "weighted"}
+
+
+def read_sentence_vector(folder: Path) -> SentenceVector | None:
+    """Read modules.json, if the folder is one of sentence-transformers'."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return None
+    try:
+        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in json.loads(path.read_text("utf-8"))]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
+    unknown = [kind for kind, _ in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+    if unknown:
+        raise BadConfig(
+            f"{path}: module {unknown[0]} is not supported; clearhead reads Transformer, Pooling, Normalize"
+        )
+    pooling: Pooling = "mean"
+    for kind, where in kinds:
+        if kind == "Pooling":
+            pooling = _pooling(read_json(folder / Path(where).name / "config.json"), folder)
+    return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
+
+
+def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) -> None:
+    """Write modules.json and the pooling's configuration."""
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds[: 3 if sentence.normalise else 2])
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    pooling = {name: sentence.pooling == ours for name, ours in _POOLING.items()}
+    (folder / "1_Pooling").mkdir()
+    content = json.dumps({"word_embedding_dimension": width, **pooling}, indent=2)
+    (folder / "1_Pooling" / "config.json").write_text(content + "\n", encoding="utf-8")
+
+
+def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
+    chosen = [name for name, on in content.items() if name.startswith("pooling_mode_") and on is True]
+    if len(chosen) == 1 and chosen[0] in _POOLING:
+        return _POOLING[chosen[0]]
+    if content.get("pooling_mode") in _MODES:
+        return _MODES[content["pooling_mode"]]
+    raise BadConfig(
+        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
+    )
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leave every tensor as it is that torch.nn.init would fill."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+@contextmanager
+def unfilled() -> Iterator[None]:
+    """Build modules on the device "meta", without filling them.
+
+    Filling there would change nothing, and makes torch import its compiler, which takes two seconds.
+    """
+    with torch.device("meta"), _Unfilled():
+        yield
+
+
+_ROLES = ("bos", "eos", "pad")
+
+
+def tokenizer_as_read(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> Tokenizer:
+    """The same tokenizer, which puts round a text what such a model reads there, tells no segments and names its ends.
+
+    A source is followed by the end token and by nothing else; a prompt has nothing after it, for it goes on.
+    """
+    before, _ = tokenizer.template.round_one
+    ids = {f"{role}_token": getattr(config, f"{role}_token_id", None) for role in _ROLES}
+    names = {role: tokenizer.id_to_token(token) for role, token in ids.items() if token is not None}
+    ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
+    # GPT-2 would add a token's vector for each segment, and others refuse them
+    settings = {"model_input_names": ["input_ids", "attention_mask"], **ends}
+    # Marian's own class reads source.spm and the like, never tokenizer.json
+    if tokenizer.settings.get("tokenizer_class") == "MarianTokenizer":
+        settings["tokenizer_class"] = ANY_CLASS
+    if not sourced:
+        return tokenizer.between(before, (), settings)
+    if tokenizer.id_to_token(config.eos_token_id) is None:  # it belongs to another model
+        return tokenizer.between(*tokenizer.template.round_one, settings)
+    return tokenizer.between((), (config.eos_token_id,), settings)
+
+
+log = logging.getLogger(__name__)
+
+_LABELLED = ("classes", "tags", "span", "sentence_order")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Everything a folder holds, ready to run."""
+
+    description: Description
+    network: Network
+    tokenizer: Tokenizer | None
+    sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
+
+
+def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """Read a checkpoint folder; nothing in it can choose code to run."""
+    description = read_config(folder)
+    names = names_of(description.family, description.config)
+    tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
+    _drop_redundant(tensors, names, folder)
+    outputs = _heads_in(tensors, names, description)
+    network = build_network(description, outputs, device="meta")
+    tokenizer = _tokenizer_in(folder, description.config.vocab_size)
+    if tokenizer is not None and tokenizer.tells_capitals:
+        if not names.reads_capitals:
+            family = description.family
+            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
+        network.encoder.embeddings.tell_capitals()
+    parameters = dict(network.named_parameters())
+    state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
+    _check_leftover(tensors, names, folder)
+    network.load_state_dict(state, strict=False, assign=True)
+    for head in network.heads.values():
+        if isinstance(head, MaskedLMHead | GuessHead) or (
+            isinstance(head, NextTokenHead) and head.tied
+        ):  # assigning made two parameters of the one they share
+            head.weight = network.encoder.embeddings.token.weight
+    return Checkpoint(
+        description=description,
+        network=network.eval(),
+        tokenizer=tokenizer,
+        sentence=read_sentence_vector(folder),
+    )
+
+
+def read_outline(folder: Path) -> Checkpoint:
+    """Read all but the weights: a network without heads and numbers, which knows its sizes, and the tokenizer."""
+    description = read_config(folder)
+    return Checkpoint(
+        description=description,
+        network=build_network(description, {}, device="meta"),
+        tokenizer=_tokenizer_in(folder, description.config.vocab_size),
+        sentence=read_sentence_vector(folder),
+    )
+
+
+def write_folder(
+    checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, small: bool = False
+) -> None:
+    """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
+
+    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
+    `small` folder, its matrices in int8, is for clearhead alone.
+    """
+    description, network = checkpoint.description, checkpoint.network
+    names = names_of(description.family, description.config)
+    kept = tuple(network.heads if heads is None else heads)
+    absent = [name for name in kept if name not in network.heads]
+    if absent:
+        raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
+    if any(isinstance(module, LoRA) for module in network.modules()):
+        raise BadInput("the model carries LoRA adapters; merge them and call remove_lora, then save")
+    part = Network(network.encoder, {name: network.heads[name] for name in kept})
+    labels = _labels_for(part, description.labels)
+    threshold = description.threshold if "span" in kept else 0.0
+    architecture = _architecture_for(kept, names)
+    description = replace(description, architecture=architecture, labels=labels, threshold=threshold)
+    tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
+    if not names.architectures[description.architecture or ""]:
+        tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
+    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    if not small and getattr(network.encoder.embeddings, "capital", None) is not None:
+        log.warning(
+            "%s: transformers does not read the table for capitals, which counts for every word: its results are "
+            "worse there",
+            folder,
+        )
+    with staged(folder) as stage:
+        content = to_json(description, dtype) | _token_ids(checkpoint.tokenizer)
+        (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_tensors(tensors, stage / WEIGHTS, small=small)
+        if checkpoint.tokenizer is not None:
+            tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)
+            longest = network.encoder.max_length
+            said = "model_max_length" in tokenizer.settings or longest == NO_END
+            tokenizer.save(stage, max_length=None if said else longest)
+        if checkpoint.sentence is not None:
+            write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
+
+
+def _tokenizer_to_save(tokenizer: Tokenizer, family: str, network: Network) -> Tokenizer:
+    if family not in GENERATORS:
+        return tokenizer
+    sourced = isinstance(network.encoder, EncoderDecoder)
+    return tokenizer_as_read(tokenizer, network.encoder.config, sourced=sourced)
+
+
+def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """Where special tokens stand: transformers takes those of the published model where config.json says nothing."""
+    if tokenizer is None or not {"cls", "sep"} <= tokenizer.special.keys():
+        return {}
+    first, last = (tokenizer.token_to_id(tokenizer.special[name]) for name in ("cls", "sep"))
+    return {"bos_token_id": first, "eos_token_id": last, "cls_token_id": first, "sep_token_id": last}
+
+
+def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
+    """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
+    with unfilled() if device == "meta" else torch.device(device):
+        encoder = EVERY[description.family].encoder(description.config)
+        return Network(encoder, fresh_heads(description.family, encoder, outputs))
+
+
+def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dict[str, nn.Module]:
+    """Build the named heads of a family, each with its number of outputs."""
+    for name in outputs:
+        known = NAMES[family].heads
+        if name not in known:
+            raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
+    return EVERY[family].heads(encoder, outputs)
+
+
+def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:
+    """Bring a file to the spelling of the tables: encoder names with their prefix, norms as weight and bias."""
+    bare = not any(name.startswith(names.stem) for name in tensors)
+    spelled = {}
+    for name, tensor in tensors.items():
+        # files converted from TensorFlow spell a norm's weight and bias as gamma and beta
+        name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
+        name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
+        spelled[f"{names.stem}{name}" if bare else name] = tensor
+    return spelled
+
+
+def _drop_redundant(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+    """Take out the tensors that repeat another one, after a look that they do."""
+    for name in [name for name in tensors if numbered(name) in names.redundant]:
+        copy, original = tensors.pop(name), names.redundant[numbered(name)]
+        if original is None:
+            continue
+        kept = tensors.setdefault(original, copy)
+        if kept.shape != copy.shape or not torch.equal(kept, copy.to(kept.dtype)):
+            raise BadCheckpoint(
+                f"{folder}: {name} differs from {original}, but clearhead shares one matrix between the two; "
+                "such a model (tie_word_embeddings = false) is not supported"
+            )
+
+
+def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description) -> dict[str, int]:
+    """Find the heads a file holds: its architecture's, and those that its tensors alone make known."""
+    declared = names.architectures.get(description.architecture or "", ())
+    outputs = {}
+    for head, table in names.heads.items():
+        if head == "causal_lm":  # it may have no tensors of its own
+            outputs.update({head: description.config.vocab_size} if head in declared else {})
+            continue
+        modules = [part for theirs in table.values() for part in ([theirs] if isinstance(theirs, str) else theirs)]
+        present = all(any(f"{module}.{leaf}" in tensors for leaf in ("weight", "bias")) for module in modules)
+        if head in declared and not present:
+            raise BadCheckpoint(
+                f"config.json names {description.architecture}, but the weights have no {modules[-1]}; "
+                "config.json and the weights are from different models"
+            )
+        if present and (head in declared or head in names.companions):
+            last = next(f"{modules[-1]}.{leaf}" for leaf in ("bias", "weight") if f"{modules[-1]}.{leaf}" in tensors)
+            outputs[head] = tensors[last].shape[0] if tensors[last].dim() else 1
+        if head in ("classes", "tags") and head in declared and description.labels is not None:
+            labels = len(description.labels)
+            if labels != outputs[head]:
+                raise BadCheckpoint(
+                    f"config.json names {labels} labels, but {modules[-1]} has {outputs[head]} outputs; "
+                    "config.json and the weights are from different models"
+                )
+    return outputs
+
+
+def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+    left = sorted(tensors)
+    inside = [name for name in left if name.startswith(names.stem)]
+    if inside:
+        raise BadCheckpoint(
+            f"{folder}: the encoder has {len(inside)} tensors that its family does not know, such as {inside[0]}; "
+            "its numbers would be wrong without them"
+        )
+    if left:
+        log.warning("%s: tensors of no known head are left aside: %s", folder, ", ".join(left))
+
+
+def _architecture_for(heads: Sequence[str], names: Names) -> str:
+    # heads that no architecture there has travel as companions
+    homeless = set(names.companions).difference(*names.architectures.values())
+    wanted = set(heads) - homeless
+    for architecture, held in names.architectures.items():
+        if set(held) == wanted:
+            return architecture
+    choices = "; ".join(" + ".join(held) for held in names.architectures.values() if held)
+    raise BadInput(f"no Hugging Face architecture holds the heads {sorted(wanted)}; name heads to save: {choices}")
+
+
+def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Give as many labels as the head has outputs, because transformers builds these heads by counting labels."""
+    counts = [
+        network.heads[name].get_parameter("classifier.weight").shape[0] for name in _LABELLED if name in network.heads
+    ]
+    if not counts or counts[0] == (2 if labels is None else len(labels)):  # 2 is what no labels mean there
+        return labels
+    return tuple(f"LABEL_{i}" for i in range(counts[0]))
+
+
+def _tokenizer_in(folder: Path, embedded: int) -> Tokenizer | None:
+    there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
+    return read_tokenizer(folder, embedded) if there else None
+
+
+def read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
+    """Read the tokenizer of a model that has a vector for so many tokens."""
+    tokenizer = Tokenizer.from_folder(folder)
+    if tokenizer.vocabulary > embedded:
+        raise BadCheckpoint(
+            f"{folder}: the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}; "
+            "they are from different models"
+        )
+    return tokenizer

@@ -1,0 +1,131 @@
+"""Attention by hand: every number of a small self-attention, which a page then lets people change."""
+
+# T words · M width of x · H heads · K width of a head as drawn
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, cat, tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.inside.page import View, page, rounded
+from clearhead.nn.attention import key_value, scaled_dot_product, scaled_scores, self_attention
+
+SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "kept.js", "main.js")
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """Words x (T, M), the heads' matrices query, key and value (H, M, K), and output (H·K, M).
+
+    `key_width` is the d_k of the division; where it is more than K, the features that are not drawn are 0.
+    """
+
+    words: tuple[str, ...]
+    x: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+    key_width: int
+
+    def __post_init__(self) -> None:
+        heads, width, drawn = self.query.shape if self.query.dim() == 3 else (0, 0, 0)
+        fits = (
+            self.x.shape == (len(self.words), width)
+            and self.query.shape == self.key.shape == self.value.shape
+            and self.output.shape == (heads * drawn, width)
+        )
+        shapes = [tuple(part.shape) for part in (self.x, self.query, self.key, self.value, self.output)]
+        require(
+            fits and len(self.words) > 0,
+            f"the shapes of x, query, key, value and output do not fit {len(self.words)} words: {shapes}; "
+            "x is (T, M), query, key and value are (H, M, K), output is (H·K, M)",
+            BadInput,
+        )
+        require(
+            self.key_width >= drawn, f"key_width={self.key_width} is less than the {drawn} features drawn", BadInput
+        )
+
+
+# The slide gives the scores 112 and 96 and d_k = 64, and draws three features: the other 61 are 0 here.
+THINKING_MACHINES = Example(
+    words=("Thinking", "Machines"),
+    x=tensor([[1.0, 0, 1, 0], [0, 1, 0, 1]]),
+    query=tensor([[[4.0, 4, 0], [8, 0, 0], [4, 0, 4], [0, 0, 8]], [[2.0, 0, 0], [0, 4, 0], [0, 4, 0], [0, 0, 4]]]),
+    key=tensor([[[4.0, 4, 4], [4, 0, 4], [4, 4, 0], [4, 4, 0]], [[0.0, 4, 0], [2, 0, 4], [4, 0, 0], [0, 4, 0]]]),
+    value=tensor([[[1.0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 0, 3]], [[0.0, 1, 0], [2, 0, 0], [0, 0, 1], [0, 1, 0]]]),
+    output=tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]),
+    key_width=64,
+)
+# Queries over ⟨man, woman, child⟩, keys boy and girl, values over ⟨child, female, male⟩.
+MAPPING: dict[str, Any] = {
+    "queries": ["man", "woman"],
+    "keys": ["boy", "girl"],
+    "features": ["man", "woman", "child"],
+    "meanings": ["child", "female", "male"],
+    "q": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+    "k": [[0.7, 0.0, 0.5], [0.0, 0.7, 0.5]],
+    "v": [[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]],
+}
+
+
+def by_hand(example: Example = THINKING_MACHINES) -> View:
+    """Show self-attention as a calculation with editable numbers, from the slides' or from your own."""
+    data = {
+        "words": list(example.words),
+        "x": rounded(example.x),
+        "key_width": example.key_width,
+        "heads": [_head(example, head) for head in range(len(example.query))],
+        "output_matrix": rounded(example.output),
+        "joined": rounded(_joined(example)),
+        "output": rounded(_joined(example) @ example.output),
+        "basic": _basic(example.x),
+        "mapping": _mapping(),
+    }
+    return View("by-hand", page("byhand", "Attention by hand", SCRIPTS, data), data)
+
+
+def _projected(example: Example, head: int) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (example.x @ matrix[head] for matrix in (example.query, example.key, example.value))
+    rest = example.key_width - q.shape[-1]
+    return F.pad(q, (0, rest)), F.pad(k, (0, rest)), v
+
+
+def _joined(example: Example) -> Tensor:
+    """All heads side by side: (T, H·K)."""
+    return cat([scaled_dot_product(*_projected(example, head))[0] for head in range(len(example.query))], -1)
+
+
+def _head(example: Example, head: int) -> dict[str, Any]:
+    q, k, v = _projected(example, head)
+    drawn = v.shape[-1]
+    z, weights = scaled_dot_product(q, k, v)
+    return {
+        "query": rounded(example.query[head]),
+        "key": rounded(example.key[head]),
+        "value": rounded(example.value[head]),
+        "q": rounded(q[:, :drawn]),
+        "k": rounded(k[:, :drawn]),
+        "v": rounded(v),
+        "scores": rounded(q @ k.mT),
+        "scaled": rounded(scaled_scores(q, k)),
+        "weights": rounded(weights),
+        "z": rounded(z),
+    }
+
+
+def _basic(x: Tensor) -> dict[str, Any]:
+    scores = x @ x.mT
+    return {
+        "scores": rounded(scores),
+        "plain": rounded(scores @ x),
+        "weights": rounded(scores.softmax(-1)),
+        "z": rounded(self_attention(x)),
+    }
+
+
+def _mapping() -> dict[str, Any]:
+    q, k, v = (tensor(MAPPING[name]) for name in "qkv")
+    return MAPPING | {"scores": rounded(q @ k.mT), "output": rounded(key_value(q, k, v))}

@@ -1,0 +1,91 @@
+"""A text on its way through the layers: how alike its tokens are, what a mask head says, which features to take."""
+
+# T tokens · L layers · D width · k best
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.inside.page import View, check_length, cosines, page, rounded
+from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.hooks import evaluating, hidden_states
+from clearhead.nn.layout import Packed
+from clearhead.nn.network import Network
+from clearhead.pipelines.model import Model
+from clearhead.text import Encoding
+
+SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "main.js")
+LIMIT = 128  # tokens; there is a table of their squares for every layer
+
+
+def through_layers(model: Model, text: str, pair: str | None = None, *, features: int = 48, top: int = 5) -> View:
+    """Show the hidden states of every layer: similarity, the `top` tokens a head would say, choices of features."""
+    require(top > 0, f"top={top} tokens cannot be shown; choose 1 or more", BadInput)
+    require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
+    encoding = model.tokenizer.encode(text, pair)
+    check_length(len(encoding), min(LIMIT, model.encoder.max_length))
+    (states,) = layer_states(model, [encoding])
+    head = next((name for name in ("masked_lm", "causal_lm") if name in model.network.heads), None)
+    data = {
+        "tokens": encoding.tokens,
+        "width": states.shape[-1],
+        "hidden": rounded(states[..., :features], 2),
+        "similarity": rounded(cosines(states), 3),
+        "kept": rounded(cosine_similarity(states[1:], states[:-1], dim=-1), 3),
+        "stream": hasattr(model.encoder, "norm"),  # only what leaves a pre-norm encoder is normalised
+        "head": head,
+        "said": None if head is None else _said(model, head, states, top),
+        "features": {name: rounded(cosines(x), 3) for name, x in feature_choices(states).items()},
+    }
+    return View("layers", page("depth", "Through the layers", SCRIPTS, data), data)
+
+
+def layer_states(model: Model, encodings: Sequence[Encoding]) -> list[Tensor]:
+    """For each encoding the embeddings, then what each layer gave: (L + 1, T, D), float32 on the CPU."""
+    require(
+        not isinstance(model.encoder, EncoderDecoder),
+        "an encoder–decoder has two stacks of layers and makes no vectors of a text; see how it writes: look decoding",
+        WrongTask,
+    )
+    batch = Batch.of([one.ids for one in encodings], [one.segments for one in encodings]).to(model.device)
+    with torch.no_grad(), evaluating(model.encoder):
+        states = torch.stack(hidden_states(model.encoder, batch.ids, batch.layout, batch.segments)).float().cpu()
+    return list(states.split(batch.layout.lengths, 1))
+
+
+def feature_choices(states: Tensor) -> dict[str, Tensor]:
+    """The lectures' ways to take word vectors from the layers (L + 1, T, D): those that the model has layers for."""
+    layers = states[1:]
+    choices = {"embeddings": states[0], "last": layers[-1], "sum of all": layers.sum(0)}
+    if len(layers) >= 2:
+        choices["second-to-last"] = layers[-2]
+    if len(layers) >= 4:
+        choices["sum of last four"] = layers[-4:].sum(0)
+        choices["last four side by side"] = torch.cat(list(layers[-4:]), -1)
+    return choices
+
+
+def _said(model: Model, head: str, states: Tensor, top: int) -> list[list[list[Any]]]:
+    """For every layer and token, the language model's best tokens with their probabilities."""
+    network: Network = model.network
+    layout = Packed.of([states.shape[1]], model.device)
+    found = []
+    with torch.no_grad(), evaluating(network):
+        for layer, hidden in enumerate(states.to(next(network.parameters()))):
+            # a pre-norm encoder normalises its last states only, and the head knows nothing else
+            last = layer == len(states) - 1
+            read = hidden if last or not hasattr(model.encoder, "norm") else model.encoder.norm(hidden)
+            scores = network.heads[head](read, layout).float().softmax(-1)
+            best = scores.topk(min(top, scores.shape[-1]))
+            rows = zip(best.indices.tolist(), rounded(best.values), strict=True)
+            found.append([_named(model, ids, shares) for ids, shares in rows])
+    return found
+
+
+def _named(model: Model, ids: list[int], shares: list[float]) -> list[list[Any]]:
+    return [[model.tokenizer.id_to_token(i) or f"id {i}", share] for i, share in zip(ids, shares, strict=True)]

@@ -1,0 +1,128 @@
+"""Linear maps by the fastest kernel there is (oneDNN, fused with GELU and residual), and when a block may use it."""
+
+# … is (N) packed or (B, T) padded
+
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clearhead.nn.layout import Layout, Packed
+from clearhead.nn.quantisation import QuantisedLinear
+
+Act = Literal["none", "gelu"]
+
+# oneDNN's product adds the bias and bends the result on the way out, and beats the default one on a CPU; it knows no
+# gradients. The operators are torch's own, but not public, so that a torch without them must do.
+_ONEDNN = torch.backends.mkldnn.is_available()
+_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _ONEDNN else None
+# by their full names: to choose between two operators of one name takes longer than to call one
+_FUSED = getattr(_LINEAR, "default", None)
+_SUMMED = getattr(_LINEAR, "binary", None)
+_REORDER = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _ONEDNN else None
+
+
+def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
+    """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
+    # type(…) is: a wrapped layer (LoRA) must be called as it is
+    if type(layer) is nn.Linear and _FUSED is not None and can_use_onednn(x):
+        (matrix,) = _reordered(layer, layer.weight)
+        return _FUSED(x, matrix, layer.bias, act, [], "none" if act == "gelu" else "")
+    out = layer(x)
+    if act == "gelu" and isinstance(layer, QuantisedLinear):
+        return torch.ops.aten.gelu_(out)  # in its place: a second array of this size costs as much as the bending
+    return F.gelu(out) if act == "gelu" else out
+
+
+def gated(layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a linear layer; GELU of its outputs' first half times the second: (…, in) -> (…, out / 2)."""
+    if type(layer) is nn.Linear and _FUSED is not None and can_use_onednn(x):
+        # two products, the first with GELU inside, and both results lie in one piece
+        bent, straight = _reordered(layer, layer.weight, parts=2)
+        bias = (None, None) if layer.bias is None else layer.bias.chunk(2)
+        value: Tensor = _FUSED(x, bent, bias[0], "gelu", [], "none")
+        return value.mul_(_FUSED(x, straight, bias[1], "none", [], ""))
+    value, gate = layer(x).chunk(2, -1)
+    if isinstance(layer, QuantisedLinear):
+        return torch.ops.aten.gelu_(value).mul_(gate)  # in its place, as above
+    return F.gelu(value) * gate
+
+
+def linear_add(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a linear layer and add the result to the residual, (…, out): (…, in) -> (…, out)."""
+    if type(layer) is nn.Linear and _SUMMED is not None and can_use_onednn(x):
+        (matrix,) = _reordered(layer, layer.weight)
+        return _SUMMED(x, residual, matrix, layer.bias, "add")
+    return residual + linear(layer, x)
+
+
+def project(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Multiply with a matrix of the owner that is no layer, such as a token table: (…, in) -> (…, out)."""
+    if _FUSED is not None and can_use_onednn(x):
+        (matrix,) = _reordered(owner, weight)
+        return _FUSED(x, matrix, bias, "none", [], "")
+    return F.linear(x, weight, bias)
+
+
+def can_use_onednn(x: Tensor) -> bool:
+    """Whether oneDNN may compute on these numbers at this moment."""
+    # compiled code fuses by itself, and cannot even ask for the mode: this question comes first
+    free = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+    return free and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
+
+
+class _Reordered(NamedTuple):
+    """A matrix in the order in which oneDNN reads it, in parts, and the state of the weights that it was made of."""
+
+    source: Tensor  # held, so that no other weights can come to lie at the same address
+    address: int
+    version: int
+    parts: tuple[Tensor, ...]
+
+
+# Reordering takes as long as multiplying twenty tokens, so it is done once. The copies cost as much memory as the
+# linear layers; they are kept beside the layers, not in them, because torch cannot copy or save a reordered tensor.
+_KEPT: WeakKeyDictionary[nn.Module, _Reordered] = WeakKeyDictionary()
+
+
+def _reordered(layer: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor, ...]:
+    """The layer's one matrix in oneDNN's order, whole or cut into parts by rows; anew when the weights have changed."""
+    if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
+        return weight.chunk(parts)
+    kept = _KEPT.get(layer)
+    state = (weight.data_ptr(), weight._version, parts)
+    if kept is None or (kept.address, kept.version, len(kept.parts)) != state:
+        ordered = tuple(_REORDER(part) for part in weight.chunk(parts))
+        kept = _Reordered(weight.detach(), weight.data_ptr(), weight._version, ordered)
+        _KEPT[layer] = kept
+    return kept.parts
+
+
+def can_fuse(block: Any, x: Tensor, layout: Layout) -> bool:
+    """Whether both parts of a block can add their results `onto` packed tokens, and no hook wants to see them."""
+    attention, feedforward = block.attention, block.feedforward
+    return (
+        can_use_onednn(x)
+        and type(layout) is Packed
+        and layout.backend is None
+        and not block.training
+        and hasattr(attention, "add_to")
+        and attention.sees_all(layout.max_length)
+        and hasattr(feedforward, "add_to")
+        and not any(map(_watched, (attention, attention.attend, feedforward, block.norm_1, block.norm_2)))
+        and (attention.rotary is None or not _watched(attention.rotary))
+    )
+
+
+def normalised(norm: Any, x: Tensor) -> Tensor:
+    """norm(x), past the module's own wrappers where it is a LayerNorm."""
+    if type(norm) is nn.LayerNorm:
+        return torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    result: Tensor = norm(x)
+    return result
+
+
+def _watched(part: nn.Module) -> bool:
+    return bool(part._forward_hooks or part._forward_pre_hooks)

@@ -1,0 +1,190 @@
+"""Linear layers in 8 bits for inference on a CPU: a scale for each output, and steps for the tokens that come.
+
+`QuantisedLinear` finds the steps of each token as it comes. `CalibratedLinear` and `CalibratedFeedForward` know them
+from a sample, which leaves nothing to look for: the numbers are those of one product, whatever runs beside it.
+"""
+
+# N tokens · D width · F feed-forward width; … is (N) packed or (B, T) padded
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.errors import BadInput, require
+
+# torch's own operators for oneDNN, but not public, so that a torch without them must do
+_PREPACK: Any = getattr(torch.ops.onednn, "qlinear_prepack", None)
+_MULTIPLY: Any = getattr(getattr(torch.ops.onednn, "qlinear_pointwise", None), "default", None)
+_VNNI = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
+
+_STEPS = 127
+_LEVELS = 255
+_MIDDLE = 128  # of unsigned bytes: the processor multiplies unsigned by signed ones
+_TINY = torch.finfo(torch.float32).tiny
+_SMALL = 1e-5  # a feature that hardly moved on the sample gets no finer steps than this asks for
+# A few inner features reach many times as far as all others, which would have to share their coarse steps.
+_OUTLIERS = 16
+_ROOM = 1.25  # for values that go beyond what the sample showed
+
+
+class Weights(NamedTuple):
+    """Those of a linear map."""
+
+    matrix: Tensor  # (out, in)
+    bias: Tensor | None  # (out,)
+
+
+class Range(NamedTuple):
+    """The lowest and the highest value that each feature had on a sample."""
+
+    low: Tensor  # (in,)
+    high: Tensor  # (in,)
+
+
+def available() -> bool:
+    """Whether this processor multiplies 8-bit numbers quickly and exactly (VNNI), and torch can ask it to."""
+    return torch.backends.mkldnn.is_available() and None not in (_PREPACK, _MULTIPLY) and bool(_VNNI())
+
+
+class _Matrix:
+    """A matrix in 8 bits, with a scale for each output. No module: packed tensors cannot be moved or saved."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        require(available(), "int8 needs an x86 processor with VNNI; use the model in fp32", BadInput)
+        weight = weight.detach().float()
+        self.scales = weight.abs().amax(1).clamp(min=_TINY) / _STEPS  # (out,)
+        self.packed = _PREPACK((weight / self.scales.unsqueeze(-1)).round().to(torch.int8), None)
+        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
+
+    def sums(self, steps: Tensor) -> Tensor:
+        """Steps around the middle, uint8 (N, in) -> (N, out) without bias."""
+        return self._times(steps, 1.0, _MIDDLE, None, 1.0, 0, torch.float32, "none", [], "")
+
+    def values(self, steps: Tensor, step: float = 1.0, zero: int = _MIDDLE) -> Tensor:
+        """Steps uint8 (N, in) of this size around this zero -> (N, out)."""
+        return self._times(steps, step, zero, self.bias, 1.0, 0, torch.float32, "none", [], "")
+
+    def bent(self, steps: Tensor) -> Tensor:
+        """Steps around the middle, uint8 (N, in) -> GELU of the result, (N, out)."""
+        return self._times(steps, 1.0, _MIDDLE, self.bias, 1.0, 0, torch.float32, "gelu", [], "none")
+
+    def bent_steps(self, steps: Tensor, step: float, zero: int) -> Tensor:
+        """The same, but the result is in steps again, of this size around this zero: uint8 (N, out)."""
+        return self._times(steps, 1.0, _MIDDLE, self.bias, step, zero, torch.uint8, "gelu", [], "none")
+
+    def _times(self, steps: Tensor, step: float, zero: int, bias: Tensor | None, *after: Any) -> Tensor:
+        product: Tensor = _MULTIPLY(steps, step, zero, self.packed, self.scales, self.zeros, bias, *after)
+        return product
+
+
+class QuantisedLinear(nn.Module):
+    """Stands for a Linear of the same shape, rounded to 8 bits; it cannot be trained, saved or moved to a GPU."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self._matrix = _Matrix(weight, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in) -> (…, out)."""
+        _check(x)
+        if not x.numel():
+            return x.new_zeros(*x.shape[:-1], self.out_features)
+        tokens = x.reshape(-1, self.in_features).float()
+        # two looks and no copy are quicker than abs().amax()
+        largest = torch.maximum(tokens.amax(-1, keepdim=True), -tokens.amin(-1, keepdim=True)).clamp_(min=_TINY)
+        sums = self._matrix.sums(_bytes((tokens * (_STEPS / largest)).round_()))
+        torch.addcmul(self._matrix.bias, sums, largest.div_(_STEPS), out=sums)
+        return sums.view(*x.shape[:-1], self.out_features).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Show the shape as Linear does."""
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+class _Steps:
+    """Tokens to bytes by steps known beforehand, a size for each feature, and the matrix that takes them.
+
+    Wide features get wide steps and their weights fine ones (Xiao et al. 2022, SmoothQuant, with strength 1/2).
+    """
+
+    def __init__(self, weight: Tensor, seen: Range) -> None:
+        reach = torch.maximum(seen.high, -seen.low).clamp(min=_SMALL) * _ROOM
+        smooth = (reach / weight.abs().amax(0).clamp(min=_SMALL)).sqrt()
+        sizes = smooth * (reach / smooth).max() / _STEPS  # (in,)
+        self.weight = weight * sizes
+        self._per_unit = 1 / sizes
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """(N, in) -> uint8 (N, in)."""
+        return _bytes((tokens * self._per_unit).round_().clamp_(-_STEPS, _STEPS))
+
+
+class CalibratedLinear(nn.Module):
+    """Stands for a Linear whose inputs have been seen on a sample; beyond what was seen they are cut off."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, seen: Range) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self._steps = _Steps(weight.detach().float(), seen)
+        self._matrix = _Matrix(self._steps.weight, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in) -> (…, out)."""
+        _check(x)
+        if not x.numel():
+            return x.new_zeros(*x.shape[:-1], self.out_features)
+        steps = self._steps(x.reshape(-1, self.in_features).float())
+        return self._matrix.values(steps).view(*x.shape[:-1], self.out_features).to(x.dtype)
+
+
+class CalibratedFeedForward(nn.Module):
+    """Stands for a FeedForward with GELU: the inner values are bytes from the first product to the second."""
+
+    def __init__(self, up: Weights, down: Weights, seen: Range, inner: Range) -> None:
+        super().__init__()
+        up_weight, down_weight = up.matrix.detach().float(), down.matrix.detach().float()
+        self._steps = _Steps(up_weight, seen)
+        self._up = _Matrix(self._steps.weight, up.bias)
+        far = inner.high.topk(min(_OUTLIERS, len(inner.high))).indices
+        self._far_up = _Matrix(self._steps.weight[far], None if up.bias is None else up.bias[far])
+        self._far_down = down_weight[:, far].T.contiguous()
+        near = torch.ones_like(inner.high).index_fill_(0, far, 0.0)
+        self._down = _Matrix(down_weight * near, down.bias)
+        lowest, highest = min(float((inner.low * near).min()), 0.0), max(float((inner.high * near).max()), 0.0)
+        self._step = max(highest - lowest, _SMALL) * _ROOM / _LEVELS
+        self._zero = round(-lowest / self._step)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Work on each token by itself: (…, D) -> (…, D)."""
+        _check(x)
+        if not x.numel():
+            return x.clone()
+        steps = self._steps(x.reshape(-1, x.shape[-1]).float())
+        inner = self._up.bent_steps(steps, self._step, self._zero)
+        out = self._down.values(inner, self._step, self._zero)
+        return out.addmm_(self._far_up.bent(steps), self._far_down).view(x.shape).to(x.dtype)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + self(x)."""
+        return self(x).add_(residual)
+
+
+def is_int8(module: nn.Module) -> bool:
+    """Whether a part of the module multiplies in 8 bits."""
+    return any(
+        isinstance(part, QuantisedLinear | CalibratedLinear | CalibratedFeedForward) for part in module.modules()
+    )
+
+
+def _bytes(whole: Tensor) -> Tensor:
+    """Whole numbers from -128 to 127 -> bytes from 0 to 255."""
+    # float to int8 is many times quicker than to uint8; the flipped sign bit is + 128
+    return whole.to(torch.int8).view(torch.uint8).bitwise_xor_(_MIDDLE)
+
+
+def _check(x: Tensor) -> None:
+    require(not x.requires_grad, "an int8 layer has no gradients; use the model in fp32", BadInput)
+    require(x.device.type == "cpu", f"an int8 layer computes on the CPU, not on {x.device}", BadInput)

@@ -1,0 +1,158 @@
+"""Objectives of fine-tuning: classes, numbers, tags, answer spans, choices, sentence vectors."""
+
+# B sequences · L labels
+# B sequences
+# N packed tokens · L labels
+# N items of all groups together · G groups · C columns
+# B sequences · N packed tokens
+# B sequences, one for each candidate · Q questions
+# P pairs, as 2·P sequences: first all anchors, then all positives · D width
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.nn.layout import Packed
+from clearhead.objectives.loss import Loss
+
+
+def one_class(
+    logits: Tensor, classes: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+) -> Loss:
+    """Compare logits (B, L) with classes (B,); `class_weights` (L,) multiply the loss of a sequence by its class.
+
+    The count stays the number of sequences: weights that are 1 on average leave the loss as large as it was.
+    """
+    total = F.cross_entropy(
+        logits.float(), classes, weight=class_weights, label_smoothing=label_smoothing, reduction="sum"
+    )
+    count = classes.shape[0]
+    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == classes).sum(), count)})
+
+
+def many_classes(logits: Tensor, classes: Tensor) -> Loss:
+    """Compare logits (B, L) with multi-hot classes (B, L): L questions with yes or no for each sequence."""
+    total = F.binary_cross_entropy_with_logits(logits.float(), classes.float(), reduction="sum")
+    count = classes.numel()
+    return Loss(total, count, {"accuracy": (((logits > 0) == classes.bool()).sum(), count)})
+
+
+def regression(logits: Tensor, scores: Tensor) -> Loss:
+    """Compare logits (B, 1) with scores (B,): squared error."""
+    return Loss(F.mse_loss(logits.float().squeeze(-1), scores.float(), reduction="sum"), scores.shape[0])
+
+
+IGNORE = -100  # special tokens, and the pieces of a word after its first
+
+
+def token_tags(
+    logits: Tensor, tags: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+) -> Loss:
+    """Compare logits (N, L) with tags (N,); `class_weights` (L,) multiply the loss of a token by its tag.
+
+    The count stays the number of tagged tokens: weights that are 1 on average leave the loss as large as it was.
+    """
+    total = F.cross_entropy(
+        logits.float(),
+        tags,
+        weight=class_weights,
+        ignore_index=IGNORE,
+        label_smoothing=label_smoothing,
+        reduction="sum",
+    )
+    count = (tags != IGNORE).sum()
+    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == tags).sum(), count)})
+
+
+def owners(sizes: Tensor, items: int) -> Tensor:
+    """Tell which group each item belongs to: sizes (G,) -> (N,); `items` is their sum, known without a transfer."""
+    return torch.repeat_interleave(sizes.long(), output_size=items)
+
+
+def group_max(x: Tensor, owner: Tensor, groups: int) -> Tensor:
+    """Take the largest value of each column in each group: (N, C) -> (G, C)."""
+    lowest = x.new_full((groups, x.shape[1]), -torch.inf)
+    return lowest.scatter_reduce(0, owner.unsqueeze(-1).expand_as(x), x, "amax")
+
+
+def group_log_softmax(x: Tensor, owner: Tensor, groups: int) -> Tensor:
+    """Take the log-softmax of each column over each group's own items: (N, C) -> (N, C)."""
+    shifted = x - group_max(x.detach(), owner, groups)[owner]
+    sums = x.new_zeros(groups, x.shape[1]).index_add(0, owner, shifted.exp())
+    return shifted - sums.log()[owner]
+
+
+def answer_span(logits: Tensor, layout: Packed, starts: Tensor, ends: Tensor) -> Loss:
+    """Compare logits (N, 2) with positions (B,) in each sequence: a softmax over its own tokens, for start and end.
+
+    A sequence whose start or end lies outside it is ignored. The loss is the mean of the two.
+    """
+    owner = owners(layout.offsets.diff(), logits.shape[0])
+    log_chances = group_log_softmax(logits.float(), owner, layout.batch)  # (N, 2)
+    inside = answerable(layout, starts, ends).unsqueeze(-1)  # (B, 1)
+    places = layout.offsets[:-1].unsqueeze(-1) + torch.stack([starts, ends], -1)  # (B, 2)
+    # a place that is ignored may lie anywhere; any token will do for it
+    chosen = log_chances.gather(0, places.where(inside, 0)).where(inside, 0.0)
+    right = (chosen >= group_max(log_chances.detach(), owner, layout.batch)) & inside
+    count = inside.sum()
+    return Loss(-chosen.sum() / 2, count, {"accuracy": (right.all(-1).sum(), count)})
+
+
+def answerable(layout: Packed, starts: Tensor, ends: Tensor) -> Tensor:
+    """Tell which sequences hold both their start and their end: (B,) bool."""
+    lengths = layout.offsets.diff()
+    return (starts >= 0) & (starts < lengths) & (ends >= 0) & (ends < lengths)
+
+
+def right_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
+    """Compare logits (B, 1) with the right candidate `choice` (Q,) of each question, which has `choices` (Q,) of them.
+
+    The softmax goes over each question's own candidates, however many there are.
+    """
+    count = choices.shape[0]
+    owner = owners(choices, logits.shape[0])
+    log_chances = group_log_softmax(logits.float(), owner, count)  # (B, 1)
+    chosen = log_chances[choices.cumsum(0) - choices + choice]  # (Q, 1)
+    right = chosen >= group_max(log_chances.detach(), owner, count)
+    return Loss(-chosen.sum(), count, {"accuracy": (right.sum(), count)})
+
+
+def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0) -> Loss:
+    """Find each anchor's positive among the batch's positives, by `scale` times their cosines; vectors (2·P, D).
+
+    `scale` is one over the temperature.
+    """
+    anchors, positives = _pairs(vectors)
+    with torch.autocast(vectors.device.type, enabled=False):  # which would make the product half precision
+        scores = scale * F.normalize(anchors, dim=-1) @ F.normalize(positives, dim=-1).mT  # (P, P)
+    own = torch.arange(scores.shape[0], device=scores.device)
+    total = F.cross_entropy(scores, own, reduction="sum")
+    count = scores.shape[0]
+    return Loss(total, count, {"accuracy": ((scores.argmax(-1) == own).sum(), count)})
+
+
+def cosine_regression(vectors: Tensor, similarity: Tensor) -> Loss:
+    """Compare the cosine of each pair in vectors (2·P, D) with its similarity (P,), from -1 to 1: squared error."""
+    cosine = F.cosine_similarity(*_pairs(vectors), dim=-1)
+    return Loss(F.mse_loss(cosine, similarity.float(), reduction="sum"), similarity.shape[0])
+
+
+def similarity_order(vectors: Tensor, similarity: Tensor, *, scale: float = 20.0) -> Loss:
+    """Give the more similar of any two pairs the greater cosine; vectors (2·P, D), similarity (P,).
+
+    The logarithm of one plus exp(`scale` times by how much the lesser exceeds), summed over all such twos (Su 2022).
+    """
+    cosine = scale * F.cosine_similarity(*_pairs(vectors), dim=-1)
+    excess = cosine - cosine[:, None]  # (P, P): how much the second's is above the first's
+    lesser = similarity < similarity[:, None]
+    ordered = F.pad(excess.masked_fill(~lesser, -torch.inf).flatten(), (0, 1))  # the 0 is the one
+    count = similarity.shape[0]
+    return Loss(count * ordered.logsumexp(0), count)
+
+
+def _pairs(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    sequences = vectors.shape[0]
+    require(sequences % 2 == 0, f"{sequences} sequences are no pairs; give all anchors, then all positives", BadInput)
+    anchors, positives = vectors.float().split(sequences // 2) if sequences else (vectors.float(),) * 2
+    return anchors, positives

@@ -1,0 +1,113 @@
+"""Objectives of language models: masked, causal, replaced tokens, sentence pairs, negative sampling, agreement."""
+
+# M masked tokens · V vocabulary
+# N packed tokens · V vocabulary
+# N packed tokens · M masked tokens · V vocabulary
+# B sequences, each a pair
+# M places · K words drawn at random
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.data.batch import Batch
+from clearhead.objectives.loss import Loss
+
+
+def masked_lm(logits: Tensor, labels: Tensor) -> Loss:
+    """Compare logits (M, V) at the masked places alone with the true ids (M,); nothing is ignored."""
+    total = F.cross_entropy(logits.float(), labels, reduction="sum")
+    count = labels.shape[0]
+    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+
+
+IGNORE = -100  # where nothing follows, or where nothing is to be learnt, such as in a prompt
+
+
+def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Loss:
+    """Compare logits (N, V) with the tokens that are to be written (N,), but for those that are IGNORE.
+
+    The metric `nll` is the loss without smoothing: exp of its mean is the perplexity.
+    """
+    logits = logits.float()
+    nll = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum")
+    total = nll
+    if label_smoothing:
+        total = F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=label_smoothing, reduction="sum")
+    count = (labels != IGNORE).sum()
+    return Loss(total, count, {"nll": (nll, count), "accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+
+
+# section 3.2: the loss per token of a yes-or-no question is far smaller than that of a choice among all tokens
+WEIGHTS = {"masked_lm": 1.0, "replaced": 50.0}
+
+
+def sample_tokens(logits: Tensor, rng: torch.Generator | None = None) -> Tensor:
+    """Draw a token from the softmax of each row: (M, V) -> (M,). No gradient goes back; it could not be passed on."""
+    # compiled code takes no generator, not even None
+    uniform = torch.rand_like(logits, dtype=torch.float32) if rng is None else _uniform(logits, rng)
+    gumbel = -(-uniform.log()).log()  # the largest of logits + Gumbel noise is a draw from their softmax
+    return (logits.detach().float() + gumbel).argmax(-1)
+
+
+def _uniform(logits: Tensor, rng: torch.Generator) -> Tensor:
+    return torch.rand(logits.shape, generator=rng, device=logits.device)
+
+
+def corrupt(batch: Batch, sampled: Tensor) -> Batch:
+    """Put the sampled tokens (M,) where the masks are; the new target `replaced` (N,) is 1 where that is another token.
+
+    A token that was drawn by luck as it stood in the text counts as original.
+    """
+    where, labels = batch.targets["where"], batch.targets["labels"]
+    replaced = torch.zeros_like(batch.ids).scatter(0, where, (sampled != labels).long())
+    return replace(batch, ids=batch.ids.scatter(0, where, sampled), targets={"replaced": replaced})
+
+
+def replaced_tokens(logits: Tensor, replaced: Tensor) -> Loss:
+    """Compare logits (N,) of all tokens, not only the masked ones, with 1 = replaced, 0 = original (N,)."""
+    total = F.binary_cross_entropy_with_logits(logits.float(), replaced.float(), reduction="sum")
+    count = replaced.shape[0]
+    found = logits > 0
+    right = found == replaced.bool()
+    return Loss(
+        total, count, {"accuracy": (right.sum(), count), "recall": ((found & replaced.bool()).sum(), replaced.sum())}
+    )
+
+
+def sentence_pairs(logits: Tensor, labels: Tensor) -> Loss:
+    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has -100."""
+    total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")
+    count = (labels >= 0).sum()
+    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+
+
+def count_pairs(labels: Tensor) -> int:
+    """How many of labels (B,) are of a pair."""
+    return int((labels >= 0).sum())
+
+
+def negative_sampling(logits: Tensor, candidates: Tensor) -> Loss:
+    """Compare logits (M, 1 + K) of candidates (M, 1 + K), the true word first: it is likely, the others are not.
+
+    A word that was drawn by chance although it is the true one teaches nothing.
+    """
+    logits = logits.float()
+    right = F.softplus(-logits[:, 0])
+    wrong = F.softplus(logits[:, 1:]).masked_fill(candidates[:, 1:] == candidates[:, :1], 0.0)
+    count = candidates.shape[0]
+    best = (logits[:, :1] >= logits[:, 1:]).all(-1).sum()
+    return Loss(right.sum() + wrong.sum(), count, {"accuracy": (best, count)})
+
+
+def agreement(logits: Tensor) -> Loss:
+    """Compare the first half of logits (2N, V) with the second: the mean of both divergences, halved as each loss is.
+
+    With the mean loss of both halves beside it, times one, this weighs as the paper's alpha does.
+    """
+    first, second = logits.float().log_softmax(-1).chunk(2)
+    # KL(p, q) + KL(q, p) in one sum
+    both = ((first.exp() - second.exp()) * (first - second)).sum()
+    return Loss(both / 4, first.shape[0])

@@ -1,0 +1,213 @@
+"""Classes of texts and of pairs of texts, zero-shot labels through inference, and the similarity of a pair."""
+
+# L labels
+# L labels of the checkpoint · C labels asked for
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.embedding import Vectors
+from clearhead.pipelines.runner import (
+    Input,
+    PerSequence,
+    Progress,
+    check_head,
+    chunks_of_text,
+    inputs_of_pairs,
+    inputs_of_texts,
+    run,
+)
+from clearhead.text import Tokenizer
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The best label with its score, and the scores of all labels (or of the `top`), the best first.
+
+    Scores are probabilities that sum to 1; with several labels at once, each is one by itself; of a regression, or a
+    model with a single label, the score is the number itself.
+    """
+
+    label: str
+    score: float
+    scores: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"label": self.label, "score": self.score, "scores": self.scores}
+
+
+def classify(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Pair],
+    *,
+    labels: Sequence[str] | None = None,
+    problem: str | None = None,
+    top: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Classes]:
+    """Classify texts, or pairs of texts, in order. `problem` is a checkpoint's problem_type.
+
+    A document longer than the model is read in windows; its logits are their mean, each window counting as many times
+    as it has tokens of its own. Of a pair, the longer text is read so, beside the whole of the shorter.
+    """
+    require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
+    logits = class_logits(network, tokenizer, texts, progress=progress)
+    return (_result(row, labels, problem, top) for row in logits)
+
+
+def class_logits(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Pair],
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Tensor]:
+    """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
+    check_head(network, "classes")
+    reader = PerSequence(network, "classes")
+
+    def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
+        inputs = _inputs(tokenizer, chunk, network.encoder.max_length)
+        outputs = run(reader, inputs, progress=progress)
+        for windows, rows in zip(inputs, outputs, strict=True):
+            yield merged(windows, rows)
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+def merged(windows: Sequence[Input], rows: Sequence[Tensor]) -> Tensor:
+    """Logits of a text's windows -> the text's logits: the mean, weighted by the tokens each window speaks for."""
+    if len(rows) == 1:
+        return rows[0]
+    weights = torch.tensor([float(one.weight) for one in windows])
+    return weights @ torch.stack(list(rows)) / weights.sum()
+
+
+def _inputs(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> list[list[Input]]:
+    for one in chunk:
+        fits = isinstance(one, str) or (isinstance(one, tuple | list) and len(one) == 2)
+        require(fits, f"An input is a text or a pair of texts, not {one!r}.", BadInput)
+    single = iter(inputs_of_texts(tokenizer, [one for one in chunk if isinstance(one, str)], limit))
+    paired = iter(inputs_of_pairs(tokenizer, [one for one in chunk if not isinstance(one, str)], limit))
+    return [next(single if isinstance(one, str) else paired) for one in chunk]
+
+
+def _result(logits: Tensor, labels: Sequence[str] | None, problem: str | None, top: int | None) -> Classes:
+    names = labels or [f"LABEL_{i}" for i in range(len(logits))]
+    if problem == "multi_label_classification":
+        scores = logits.sigmoid()
+    elif problem == "regression" or len(logits) == 1:
+        scores = logits
+    else:
+        scores = logits.softmax(-1)
+    ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+    return Classes(*ranked[0], dict(ranked[:top]))
+
+
+TEMPLATE = "This text is about {}."
+
+
+def zero_shot(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str],
+    labels: Sequence[str],
+    *,
+    known: Sequence[str] | None,
+    template: str = TEMPLATE,
+    multi: bool = False,
+    top: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Classes]:
+    """Rank the labels for each text, in order; `known` are those of the checkpoint, with entailment among them.
+
+    Every label is put into the template and read beside the text, which may be of any length. Scores sum to 1; with
+    `multi` (or a single label) each is a probability by itself: entailment against contradiction.
+    """
+    check_head(network, "classes")
+    require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
+    entailment, contradiction = _relation(known)
+    names = _names(labels)
+    hypotheses = [_written(template, name) for name in names]
+    pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
+    told = None if progress is None else _texts_done(len(names), progress)
+    logits = class_logits(network, tokenizer, pairs, progress=told)
+
+    def result(rows: tuple[torch.Tensor, ...]) -> Classes:
+        table = torch.stack(rows)  # (C, L)
+        if multi or len(names) == 1:
+            scores = table[:, [contradiction, entailment]].softmax(-1)[:, 1]
+        else:
+            scores = table[:, entailment].softmax(-1)
+        ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+        return Classes(*ranked[0], dict(ranked[:top]))
+
+    return map(result, zip(*[logits] * len(names), strict=True))
+
+
+def _relation(known: Sequence[str] | None) -> tuple[int, int]:
+    """Where the checkpoint has "entailment", and what stands against it."""
+    names = [label.lower() for label in known or ()]
+    entailment = next((i for i, name in enumerate(names) if name.startswith("entail")), None)
+    if entailment is None:
+        there = f"its labels are {', '.join(known)}" if known else "its labels have no names"
+        raise WrongTask(
+            f"this model has no label for entailment: {there}; to classify by labels of your own, "
+            "load a checkpoint that was trained on inference (such as MNLI)"
+        )
+    # in checkpoints of two labels the other one is called "not_entailment", and stands first or last
+    other = -1 if entailment == 0 else 0
+    return entailment, next((i for i, name in enumerate(names) if name.startswith("contra")), other)
+
+
+def _names(labels: Sequence[str]) -> list[str]:
+    several = not isinstance(labels, str) and len(labels) > 0
+    require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
+    return list(dict.fromkeys(labels))
+
+
+def _written(template: str, name: str) -> str:
+    try:
+        written = template.format(name)
+    except (IndexError, KeyError, ValueError):
+        written = template
+    require(written != template, f"template={template!r} has no place for a label; write {{}} there", BadInput)
+    return written
+
+
+def _texts_done(pairs_each: int, progress: Progress) -> Progress:
+    """Turn pairs that are done into texts that are done."""
+    left = 0
+
+    def report(pairs: int) -> None:
+        nonlocal left
+        texts, left = divmod(left + pairs, pairs_each)
+        if texts:
+            progress(texts)
+
+    return report
+
+
+LABEL = "similarity"
+
+
+def alike(pairs: Iterable[Pair], embed: Callable[[Sequence[str]], Vectors]) -> Iterator[Classes]:
+    """Compare the texts of each pair, in order; `embed` gives unit vectors. The score is the cosine, from -1 to 1."""
+
+    def results(chunk: list[Pair]) -> Iterator[Classes]:
+        first, second = (embed(list(side)) for side in zip(*chunk, strict=True))
+        for cosine in (first * second).sum(1).tolist():
+            yield Classes(LABEL, cosine, {LABEL: cosine})
+
+    return chain.from_iterable(map(results, chunks_of_text(pairs)))

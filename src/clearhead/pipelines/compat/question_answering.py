@@ -1,0 +1,154 @@
+"""`pipeline("question-answering")`: answers that are slices of the context, scored as transformers v4 scored them."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.pipelines.compat.calls import Options, at_least_one, feed, settle
+from clearhead.pipelines.model import Model
+from clearhead.pipelines.question_answering import Passages, Search, SpanTable, read_passages, whole_words
+from clearhead.pipelines.runner import check_head, paired
+from clearhead.text import Pieces
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionOptions(Options):
+    """As in v4; `topk` is its older name of `top_k`.
+
+    Neighbouring windows share `doc_stride` pieces, but never more than half of what a window holds of the context.
+    """
+
+    top_k: int | None = None
+    topk: int | None = None
+    doc_stride: int | None = None
+    max_answer_len: int | None = None
+    max_seq_len: int | None = None
+    handle_impossible_answer: bool | None = None
+    align_to_words: bool | None = None
+
+    @property
+    def best(self) -> int:
+        """How many answers are wanted at most."""
+        return next((one for one in (self.top_k, self.topk) if one is not None), 1)
+
+    def search(self, positions: int) -> Search:
+        """The same as `Model.answer` has it, for a model with so many positions."""
+        at_least_one("top_k", self.best)
+        longest = 15 if self.max_answer_len is None else self.max_answer_len
+        at_least_one("max_answer_len", longest)
+        window = min(384, positions) if self.max_seq_len is None else self.max_seq_len
+        overlap = min(window // 2, 128) if self.doc_stride is None else self.doc_stride
+        return Search(
+            top=self.best,
+            longest=longest,
+            window=window,
+            overlap=overlap,
+            whole_words=self.align_to_words is not False,
+        )
+
+
+class QuestionAnswering:
+    """Dictionaries with score, start, end and answer, where context[start:end] is the answer; "" for none.
+
+    A score is the probability of the start times that of the end, within a window; answers that read the same are one,
+    with the sum of their scores. `Model.answer` scores all windows together, so that its scores compare.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        check_head(model.network, "span")
+        self.model = model
+        self._said = options
+        settle(QuestionOptions, options)
+
+    def __call__(self, *inputs: Any, question: Any = None, context: Any = None, **options: Any) -> Any:
+        """Answer question= and context=, {"question": …, "context": …}, a list of such, or a stream of such."""
+        given = _given(inputs, question, context, options)
+        chosen = settle(QuestionOptions, self._said, options)
+        found = feed(given, lambda items: self._results(items, chosen), chosen)
+        # v4 gives a list of one question the answer to that question
+        return found[0] if isinstance(found, list) and isinstance(given, Sized) and len(given) == 1 else found
+
+    def _results(self, items: Sequence[Any], chosen: QuestionOptions) -> Iterator[Any]:
+        search = chosen.search(self.model.encoder.max_length)
+        read = read_passages(self.model.network, self.model.tokenizer, map(_pair, items), search)
+        for context, pieces, passages, tables in read:
+            found, null = _answers(context, pieces, passages, tables, search)
+            nothing = {"score": null if chosen.handle_impossible_answer else 0.0, "start": 0, "end": 0, "answer": ""}
+            if chosen.handle_impossible_answer or not found:
+                found.append(nothing)
+            best = sorted(found, key=lambda one: -one["score"])[: search.top]
+            yield best[0] if len(best) == 1 else best
+
+
+def _given(inputs: tuple[Any, ...], question: Any, context: Any, options: dict[str, Any]) -> Any:
+    """Bring the ways v4 may be called to one: a dictionary, or many."""
+    for name in ("X", "data"):
+        if name in options:
+            inputs = (options.pop(name),)
+    if len(inputs) == 2 and all(isinstance(one, str) for one in inputs):
+        question, context = inputs
+        inputs = ()
+    if len(inputs) == 1:
+        return inputs[0]
+    if inputs:
+        return list(inputs)
+    require(
+        question is not None and context is not None,
+        'give question= and context=, or {"question": …, "context": …}, or a list of these',
+        BadInput,
+    )
+    if isinstance(question, str) and isinstance(context, str):
+        return {"question": question, "context": context}
+    return [{"question": asked, "context": text} for asked, text in paired(question, context)]
+
+
+def _pair(item: Any) -> tuple[str, str]:
+    fits = isinstance(item, Mapping) and "question" in item and "context" in item
+    require(fits, f'A question comes as {{"question": …, "context": …}}, not {item!r}.', BadInput)
+    for name in ("question", "context"):
+        value = item[name]
+        require(isinstance(value, str) and bool(value), f"{name}={value!r} must be a text that is not empty", BadInput)
+    return item["question"], item["context"]
+
+
+def _answers(
+    context: str, pieces: Pieces, passages: Passages, tables: Iterable[Tensor], search: Search
+) -> tuple[list[dict[str, Any]], float]:
+    """The best answers of every window, and the score of "no answer", where it is least likely."""
+    found: dict[str, dict[str, Any]] = {}
+    null = 1.0
+    for first, positions, table in zip(passages.firsts, passages.positions, tables, strict=True):
+        spans = SpanTable.of(len(positions), [0], [positions], [_log_probabilities(table, positions)], search.longest)
+        null = min(null, math.exp(spans.null))
+        for start, end, score in islice(_spans(context, pieces, first, spans, search), search.top):
+            text = context[start:end]
+            same = found.setdefault(text.lower(), {"score": 0.0, "start": start, "end": end, "answer": text})
+            same["score"] += score
+    return list(found.values()), null
+
+
+def _log_probabilities(table: Tensor, positions: range) -> Tensor:
+    """Logits (tokens, 2) of a window -> logarithms of probabilities among [CLS] and the context."""
+    may_answer = torch.zeros(len(table), 1, dtype=torch.bool)
+    may_answer[0] = True
+    may_answer[positions.start : positions.stop] = True
+    return table.masked_fill(~may_answer, -torch.inf).log_softmax(0)
+
+
+def _spans(
+    context: str, pieces: Pieces, offset: int, spans: SpanTable, search: Search
+) -> Iterator[tuple[int, int, float]]:
+    """Start, end and score of a window's spans, the best first; `offset` is the window's first piece."""
+    for first, last, score in spans.best():
+        first, last = first + offset, last + offset
+        if search.whole_words:
+            first, last = whole_words(pieces.words, first, last)
+        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
+        if context[start:end].strip():
+            yield start, end, math.exp(score)

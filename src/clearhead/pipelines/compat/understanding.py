@@ -1,0 +1,270 @@
+"""Drop-in pipelines for text classification, zero-shot classification, mask filling and feature extraction."""
+
+# T tokens of a text · D width
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, require
+from clearhead.pipelines.classification import class_logits
+from clearhead.pipelines.compat.calls import Options, at_least_one, feed, settle
+from clearhead.pipelines.fill_mask import Filled, fill
+from clearhead.pipelines.model import Model
+from clearhead.pipelines.runner import Input, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.text import Tokenizer, Window
+
+_FUNCTIONS = ("sigmoid", "softmax", "none")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassOptions(Options):
+    """`top_k` labels, the best first; None gives all, and the default the best one without a list round it.
+
+    `function_to_apply` makes scores of logits: sigmoid, softmax or none; by default what the checkpoint was trained
+    for. `return_all_scores` is v4's older way of asking for all labels, in the checkpoint's order.
+    """
+
+    top_k: int | str | None = ""
+    function_to_apply: str | None = None
+    return_all_scores: bool | None = None
+
+
+class TextClassification:
+    """Dictionaries with label and score; a pair is {"text": …, "text_pair": …}.
+
+    v4 fails on a text longer than the model, or truncates it when told to; here it is read in windows, whose logits
+    are averaged.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        check_head(model.network, "classes")
+        self.model = model
+        self._said = options
+        settle(ClassOptions, options)
+
+    def __call__(self, inputs: Any, **options: Any) -> Any:
+        """Classify one text or pair, many, or a stream."""
+        chosen = settle(ClassOptions, self._said, options)
+        found = feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        # v4 wraps the result of a single string, unless this very call says how many labels it wants
+        return [found] if isinstance(inputs, str) and "top_k" not in options else found
+
+    def _results(self, texts: Sequence[Any], chosen: ClassOptions) -> Iterator[Any]:
+        function = self._function(chosen.function_to_apply)
+        if isinstance(chosen.top_k, int):
+            at_least_one("top_k", chosen.top_k)
+        for logits in class_logits(self.model.network, self.model.tokenizer, map(_text_or_pair, texts)):
+            names = self.model.labels or [f"LABEL_{i}" for i in range(len(logits))]
+            scores = _applied(function, logits).tolist()
+            rows = [{"label": name, "score": score} for name, score in zip(names, scores, strict=True)]
+            ranked = sorted(rows, key=lambda row: -row["score"])
+            if chosen.top_k == "":
+                yield rows if chosen.return_all_scores else ranked[0]
+            else:
+                yield ranked if chosen.top_k is None else ranked[: int(chosen.top_k)]
+
+    def _function(self, asked: str | None) -> str:
+        if asked is not None:
+            known = ", ".join(_FUNCTIONS)
+            require(asked.lower() in _FUNCTIONS, f"function_to_apply={asked!r} is not known; choose {known}", BadInput)
+            return asked.lower()
+        match self.model.checkpoint.description.problem:
+            case "regression":
+                return "none"
+            case "multi_label_classification":
+                return "sigmoid"
+            case _:
+                return "default"
+
+
+def _applied(function: str, logits: Tensor) -> Tensor:
+    if function == "none":
+        return logits
+    return (
+        logits.sigmoid()
+        if function == "sigmoid" or (function == "default" and len(logits) == 1)
+        else logits.softmax(-1)
+    )
+
+
+def _text_or_pair(given: Any) -> str | tuple[str, str]:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Mapping) and "text" in given:
+        pair = given.get("text_pair")
+        return given["text"] if pair is None else (given["text"], pair)
+    # the way of the first versions: a list that holds one pair
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], list | tuple) and len(given[0]) == 2:
+        return given[0][0], given[0][1]
+    raise BadInput(f'An input is a text, or a pair as {{"text": …, "text_pair": …}}, not {given!r}.')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZeroShotOptions(Options):
+    """`candidate_labels` as a list or divided by commas; `multi_label`: several may be true at once."""
+
+    candidate_labels: str | Sequence[str] | None = None
+    hypothesis_template: str = "This example is {}."
+    multi_label: bool = False
+
+
+class ZeroShotClassification:
+    """Dictionaries with sequence, labels and scores, the best label first.
+
+    v4 truncates a text longer than the model; here it is read in windows, whose logits are averaged.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        check_head(model.network, "classes")
+        self.model = model
+        self._said = options
+        settle(ZeroShotOptions, options)
+
+    def __call__(self, sequences: Any, candidate_labels: Any = None, **options: Any) -> Any:
+        """Classify one text, many, or a stream."""
+        if candidate_labels is not None:
+            options["candidate_labels"] = candidate_labels
+        chosen = settle(ZeroShotOptions, self._said, options)
+        return feed(sequences, lambda texts: self._results(texts, chosen), chosen)
+
+    def _results(self, texts: Sequence[str], chosen: ZeroShotOptions) -> Iterator[Any]:
+        labels = _parsed(chosen.candidate_labels)
+        found = self.model.zero_shot(texts, labels, template=chosen.hypothesis_template, multi=chosen.multi_label)
+        for text, one in zip(texts, found, strict=True):
+            yield {"sequence": text, "labels": list(one.scores), "scores": list(one.scores.values())}
+
+
+def _parsed(labels: str | Sequence[str] | None) -> Sequence[str]:
+    require(bool(labels), "no candidate_labels given; name at least one, as candidate_labels=[…]", BadInput)
+    return [part.strip() for part in labels.split(",") if part.strip()] if isinstance(labels, str) else labels or ()
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FillOptions(Options):
+    """`top_k` predictions a mask; with `targets`, only these words, or the first piece of one that is no token."""
+
+    top_k: int | None = None
+    targets: str | Sequence[str] | None = None
+
+
+class FillMask:
+    """Dictionaries with score, token, token_str and sequence; of several masks, one list for each.
+
+    v4 fails on a text longer than the model; here it is read in windows, each mask where it sees most.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        check_head(model.network, "masked_lm")
+        self.model = model
+        self._said = options
+        settle(FillOptions, options)
+
+    def __call__(self, inputs: Any, **options: Any) -> Any:
+        """Fill the masks of one text, of many, or of a stream."""
+        chosen = settle(FillOptions, self._said, options)
+        found = feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        # v4 gives a list of one text the result of that text
+        return found[0] if isinstance(inputs, list) and len(inputs) == 1 else found
+
+    def _results(self, texts: Sequence[str], chosen: FillOptions) -> Iterator[Any]:
+        tokenizer = self.model.tokenizer
+        top = 5 if chosen.top_k is None else chosen.top_k
+        at_least_one("top_k", top)
+        targets = None if chosen.targets is None else _target_ids(tokenizer, chosen.targets)
+        filled = fill(self.model.network, tokenizer, texts, top=top, candidates=targets)
+        for text, found in zip(texts, filled, strict=True):
+            yield _dictionaries(tokenizer, text, found)
+
+
+def _dictionaries(tokenizer: Tokenizer, text: str, found: Filled) -> list[Any]:
+    ids = tokenizer.encode(text).ids
+    masks = [position for position, token in enumerate(ids) if token == tokenizer.mask_id]
+    single = len(masks) == 1
+    rows: list[list[dict[str, Any]]] = [[] for _ in masks]
+    for one in found.predictions:
+        position = masks[one.mask]
+        # with several masks the special tokens are written too, since the other masks are among them
+        sequence = tokenizer.decode([*ids[:position], one.id, *ids[position + 1 :]], special=not single)
+        token = tokenizer.decode([one.id], special=True)
+        rows[one.mask].append({"score": one.score, "token": one.id, "token_str": token, "sequence": sequence})
+    return rows[0] if single else rows
+
+
+def _target_ids(tokenizer: Tokenizer, targets: str | Sequence[str]) -> list[int]:
+    found = []
+    for target in [targets] if isinstance(targets, str) else targets:
+        token = tokenizer.token_to_id(target)
+        if token is None:
+            pieces = tokenizer.pieces(target).ids
+            if not pieces:
+                log.warning("target=%r has no tokens and is left out", target)
+                continue
+            token = pieces[0]
+            log.warning("target=%r is not in the vocabulary; %r stands for it", target, tokenizer.id_to_token(token))
+        found.append(token)
+    require(bool(found), f"targets={targets!r} has no word with a token; name at least one", BadInput)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeatureOptions(Options):
+    """`return_tensors`: a tensor (1, T, D) for each text, not nested lists."""
+
+    return_tensors: bool | None = None
+
+
+class FeatureExtraction:
+    """Nested lists (1, T, D): the last hidden state of every token of a text, special tokens included.
+
+    v4 fails on a text longer than the model, or truncates it when told to; here it is read in windows, each token
+    where it sees most.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        self.model = model
+        self._said = options
+        settle(FeatureOptions, options)
+
+    def __call__(self, inputs: Any, **options: Any) -> Any:
+        """Read one text, many, or a stream."""
+        chosen = settle(FeatureOptions, self._said, options)
+        return feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+
+    def _results(self, texts: Sequence[str], chosen: FeatureOptions) -> Iterator[Any]:
+        reader = _Hidden(self.model.encoder)
+        for chunk in chunks_of_text(texts):
+            cut = windows_of_texts(self.model.tokenizer, chunk, self.model.encoder.max_length)
+            inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
+            for item, tables in zip(cut, run(reader, inputs), strict=True):
+                hidden = _joined(item, tables)[None]
+                yield hidden if chosen.return_tensors else hidden.tolist()
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """Reads the encoder alone."""
+
+    module: Any
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (N, D)."""
+        return self.module(batch.ids, batch.layout, batch.segments)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(N, D) -> one table for each sequence."""
+        return batch.layout.split(out)
+
+
+def _joined(windows: Sequence[Window], tables: Sequence[Tensor]) -> Tensor:
+    """Hidden states of a text's windows -> (T, D): the special tokens of the outer windows, each piece once."""
+    best = [table[one.best.start : one.best.stop] for one, table in zip(windows, tables, strict=True)]
+    return torch.cat([tables[0][: windows[0].passage.start], *best, tables[-1][windows[-1].passage.stop :]])

@@ -1,0 +1,274 @@
+"""Texts and tokens to vectors: from any layers, pooled, and quantised to int8 or bits."""
+
+# N packed tokens · D width
+# Q and P vectors · D width
+# B sequences · D width
+# P pieces of a whole text · D width
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.heads import SentenceVector
+from clearhead.nn.hooks import hidden_states
+from clearhead.pipelines.runner import Input, Progress, chunks_of_text, inputs_of_texts, run, windows_of_texts
+from clearhead.text import Tokenizer, Window
+
+Combine = Literal["mean", "sum", "concat"]
+
+
+def last_layers(encoder: Any) -> range:
+    """The last four layers, or as many as there are."""
+    return range(-min(4, len(getattr(encoder, "blocks", (encoder,)))), 0)
+
+
+@dataclass(frozen=True)
+class LayerMix:
+    """The chosen layers of an encoder, combined; they count from 0, the embeddings, or from -1, the last."""
+
+    encoder: Any
+    layers: Sequence[int] = (-1,)
+    combine: Combine = "mean"
+
+    def __post_init__(self) -> None:
+        require(len(self.layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
+        # an encoder–decoder reads a source beside its text, and has no one stack of layers
+        single = not isinstance(self.encoder, EncoderDecoder)
+        require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a token's vector has."""
+        return int(self.encoder.width) * (len(self.layers) if self.combine == "concat" else 1)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Packed batch -> (N, D)."""
+        if tuple(self.layers) == (-1,):
+            return self.encoder(batch.ids, batch.layout, batch.segments)
+        states = hidden_states(self.encoder, batch.ids, batch.layout, batch.segments)
+        low, high = -len(states), len(states) - 1
+        for layer in self.layers:
+            require(low <= layer <= high, f"layer {layer} is not there; this model has layers 0 to {high}", BadInput)
+        chosen = torch.stack([states[layer] for layer in self.layers])
+        match self.combine:
+            case "mean":
+                return chosen.mean(0)
+            case "sum":
+                return chosen.sum(0)
+            case "concat":
+                return torch.cat(list(chosen), -1)
+            case _:
+                raise BadInput(f"combine={self.combine!r} is not known; choose mean, sum or concat")
+
+
+Precision = Literal["float32", "int8", "binary"]
+Ranges = NDArray[np.float32]  # (2, D): the lowest and the highest value of each dimension
+AnyVectors = NDArray[Any]
+
+_STEPS = 255
+_ONES = np.array([byte.bit_count() for byte in range(256)], np.uint8)
+
+
+def ranges_of(vectors: NDArray[np.float32]) -> Ranges:
+    """The range of each dimension over vectors of a kind with those that are to be quantised; a thousand are enough."""
+    require(
+        vectors.ndim == 2 and len(vectors) > 1,
+        f"ranges are taken over two vectors or more, (vectors, width), not {vectors.shape}",
+        BadInput,
+    )
+    return np.stack([vectors.min(0), vectors.max(0)]).astype(np.float32)
+
+
+def quantise(vectors: NDArray[np.float32], precision: Precision, ranges: Ranges | None = None) -> AnyVectors:
+    """Vectors (…, D) -> int8 (…, D), or bits packed into uint8 (…, D / 8), 1 where a value is above 0.
+
+    int8 cuts each dimension's range into 255 steps. Without `ranges` they are those of these vectors, and the result
+    can only be compared with itself.
+    """
+    known = get_args(Precision)
+    require(precision in known, f"precision={precision!r} is not known; choose {', '.join(known)}", BadInput)
+    match precision:
+        case "float32":
+            return vectors
+        case "int8":
+            low, step = _scale(ranges_of(vectors) if ranges is None else ranges)
+            return (np.clip(np.floor((vectors - low) / step), 0, _STEPS) - 128).astype(np.int8)
+        case "binary":
+            width = vectors.shape[-1]
+            require(width % 8 == 0, f"{width} bits do not fill bytes; keep a multiple of 8 dimensions", BadInput)
+            return np.packbits(vectors > 0, axis=-1)
+
+
+def similarities(queries: AnyVectors, vectors: AnyVectors, *, ranges: Ranges | None = None) -> NDArray[np.float32]:
+    """Compare (Q, D) with (P, D), both of one precision -> (Q, P).
+
+    Cosines; of int8, those of the values in the middle of the steps, for which `ranges` are needed; of bits, the share
+    that agree minus the share that do not (the cosine of the signs).
+    """
+    require(
+        queries.ndim == vectors.ndim == 2 and queries.shape[1] == vectors.shape[1] and queries.dtype == vectors.dtype,
+        f"vectors of {queries.dtype} {queries.shape} and {vectors.dtype} {vectors.shape} cannot be compared; "
+        "both must be (vectors, width), of one width and precision",
+        BadInput,
+    )
+    if queries.dtype == np.uint8:
+        # in blocks of one query: all differing bits at once would need Q × P × D / 8 bytes
+        apart = np.stack([_ONES[query ^ vectors].sum(-1, dtype=np.int64) for query in queries])
+        return (1 - 2 * apart / (8 * vectors.shape[1])).astype(np.float32)
+    if queries.dtype == np.int8:
+        if ranges is None:
+            raise BadInput("int8 vectors are compared through the ranges they were quantised with; give ranges=")
+        low, step = _scale(ranges)
+        queries, vectors = (low + (array.astype(np.float32) + 128.5) * step for array in (queries, vectors))
+    return (unit(queries) @ unit(vectors).T).astype(np.float32)
+
+
+def _scale(ranges: Ranges) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    low, step = ranges[0], (ranges[1] - ranges[0]) / np.float32(_STEPS)
+    return low, np.where(step == 0, np.float32(1), step)
+
+
+def unit(vectors: AnyVectors) -> NDArray[np.float32]:
+    """Vectors (…, D) of length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+Vectors = NDArray[np.float32]
+
+
+def embed(
+    encoder: Any,
+    tokenizer: Tokenizer,
+    texts: Iterable[str],
+    *,
+    vector: SentenceVector,
+    layers: Sequence[int] = (-1,),
+    combine: Combine = "mean",
+    dimensions: int | None = None,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Vectors:
+    """One vector per text, (texts, D), or its first `dimensions`; `progress` is told how many texts are done.
+
+    A text longer than the model is read in windows, and its vector is the mean (or maximum) over them, each window
+    counting as many times as it has tokens of its own. What is cut off is cut before the vector is normalised.
+    """
+    mix = LayerMix(encoder, layers, combine)
+    kept = mix.width if dimensions is None else dimensions
+    require(0 < kept <= mix.width, f"dimensions={dimensions} cannot be kept of {mix.width}", BadInput)
+    reader = _Pooled(mix, vector)
+    found = [np.zeros((0, kept), np.float32)]
+    for chunk in chunks_of_text(texts):
+        inputs = inputs_of_texts(tokenizer, chunk, encoder.max_length)
+        pooled = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
+        weights = [[one.weight for one in item] for item in inputs]
+        joined = torch.stack([_join(*of, vector) for of in zip(pooled, weights, strict=True)])
+        if dimensions is not None:
+            joined = F.normalize(joined[:, :kept], dim=-1) if vector.normalise else joined[:, :kept]
+        found.append(joined.numpy())
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """Reads the chosen layers and makes one vector of each sequence."""
+
+    mix: LayerMix
+    vector: SentenceVector
+
+    @property
+    def module(self) -> Any:
+        """The encoder."""
+        return self.mix.encoder
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (B, D)."""
+        return self.vector(self.mix(batch), batch.layout)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(B, D) -> B vectors."""
+        return out.unbind()
+
+
+def _join(vectors: list[Tensor], weights: list[int], vector: SentenceVector) -> Tensor:
+    """Vectors of a text's windows -> the text's vector."""
+    if len(vectors) == 1:
+        return vectors[0]
+    if vector.pooling == "max":
+        joined = torch.stack(vectors).amax(0)
+    else:
+        joined = torch.tensor(weights, dtype=torch.float32) @ torch.stack(vectors) / sum(weights)
+    return F.normalize(joined, dim=-1) if vector.normalise else joined
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """The pieces of a text, without special tokens: piece i is text[start:end] with (start, end) = offsets[i]."""
+
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    vectors: Vectors  # (P, D)
+
+    def over(self, start: int, end: int) -> slice:
+        """The pieces that share a character with text[start:end]."""
+        touched = [i for i, (first, last) in enumerate(self.offsets) if first < end and last > start]
+        return slice(touched[0], touched[-1] + 1) if touched else slice(0)
+
+
+def token_vectors(
+    encoder: Any,
+    tokenizer: Tokenizer,
+    texts: Iterable[str],
+    *,
+    layers: Sequence[int] = (-1,),
+    combine: Combine = "mean",
+    progress: Progress | None = None,
+) -> Iterator[TokenVectors]:
+    """The token vectors of each text, in order; of a long text, each token's from the window where it sees most."""
+    reader = _PerToken(LayerMix(encoder, layers, combine))
+
+    def results(chunk: list[str]) -> Iterator[TokenVectors]:
+        cut = windows_of_texts(tokenizer, chunk, encoder.max_length)
+        told = tokenizer.tells_capitals
+        inputs = [[Input(one.encoding.ids, one.encoding.segments if told else ()) for one in item] for item in cut]
+        for item, tables in zip(cut, run(reader, inputs, progress=progress), strict=True):
+            yield _result(item, tables)
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+@dataclass(frozen=True)
+class _PerToken:
+    """Reads the chosen layers and keeps every token."""
+
+    mix: LayerMix
+
+    @property
+    def module(self) -> Any:
+        """The encoder."""
+        return self.mix.encoder
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (N, D)."""
+        return self.mix(batch)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(N, D) -> a table for each sequence."""
+        return batch.layout.split(out)
+
+
+def _result(item: list[Window], tables: list[Tensor]) -> TokenVectors:
+    parts = [(one.encoding, position) for one in item for position in one.best]
+    rows = torch.cat([table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)])
+    offsets = tuple(span for encoding, i in parts if (span := encoding.offsets[i]) is not None)
+    return TokenVectors(tuple(encoding.tokens[i] for encoding, i in parts), offsets, rows.numpy())

@@ -1,0 +1,172 @@
+"""Which word stands behind a mask: every mask of a text by itself, from the vocabulary or among given words."""
+
+# M masks of a batch · V vocabulary · k best
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.runner import Input, Progress, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.text import Tokenizer, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A token for a mask (masks are counted from 0), its probability and id, and the text with it in its place."""
+
+    token: str
+    score: float
+    sequence: str
+    mask: int
+    id: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"token": self.token, "score": self.score, "sequence": self.sequence, "mask": self.mask, "id": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The best predictions for the first mask, then those for the second, and so on."""
+
+    predictions: tuple[Prediction, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"predictions": [one.to_dict() for one in self.predictions]}
+
+
+def fill(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str],
+    *,
+    top: int = 5,
+    candidates: Sequence[str | int] | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Filled]:
+    """Fill the masks of texts, in order; a long text is read in windows, each mask where it sees most.
+
+    Masks are filled independently of one another. With `candidates`, only these words (or token ids) are ranked; their
+    scores are still probabilities among the whole vocabulary, as in transformers.
+    """
+    check_head(network, "masked_lm")
+    require(top > 0, f"top={top} predictions cannot be given; choose 1 or more", BadInput)
+    allowed = None if candidates is None else _candidate_ids(tokenizer, candidates)
+    reader = _BestTokens(network, tokenizer.mask_id, top, allowed)
+
+    def results(chunk: list[str]) -> Iterator[Filled]:
+        cut = _windows(tokenizer, chunk, network.encoder.max_length)
+        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
+        outputs = run(reader, inputs, progress=progress)
+        for text, item, tables in zip(chunk, cut, outputs, strict=True):
+            yield _result(tokenizer, text, item, tables)
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+@dataclass(frozen=True)
+class _BestTokens:
+    """Reads the masks only, and keeps the best tokens of each: the vocabulary is too wide to carry along."""
+
+    module: Network
+    mask_id: int
+    top: int
+    allowed: Tensor | None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (M, 2, k): probabilities, and the ids they belong to."""
+        hidden = self.module.encoder(batch.ids, batch.layout, batch.segments)
+        logits = self.module.heads["masked_lm"](hidden, batch.layout, where=batch.ids == self.mask_id)
+        scores = logits.float().softmax(-1)
+        if self.allowed is not None:
+            scores = scores[:, self.allowed.to(scores.device)]
+        best, ids = scores.topk(min(self.top, scores.shape[-1]))
+        if self.allowed is not None:
+            ids = self.allowed.to(ids.device)[ids]
+        return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """Give each sequence the rows of its masks."""
+        masks = [int((part == self.mask_id).sum()) for part in batch.layout.split(batch.ids)]
+        return out.split(masks)
+
+
+def _windows(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
+    """The windows that are the best one for a mask; the others need not run."""
+    mask_id = tokenizer.mask_id
+    found = []
+    for text, item in zip(texts, windows_of_texts(tokenizer, texts, limit), strict=True):
+        wanted = [one for one in item if any(one.encoding.ids[position] == mask_id for position in one.best)]
+        require(
+            bool(wanted),
+            f"There is no mask in {text[:60]!r}; write {tokenizer.special['mask']} where a word is wanted.",
+            BadInput,
+        )
+        found.append(wanted)
+    return found
+
+
+def _result(tokenizer: Tokenizer, text: str, item: list[Window], tables: Sequence[Tensor]) -> Filled:
+    predictions: list[Prediction] = []
+    mask = 0
+    for window, table in zip(item, tables, strict=True):
+        ids = window.encoding.ids
+        masks = [position for position, token in enumerate(ids) if token == tokenizer.mask_id]
+        for position, (scores, tokens) in zip(masks, table.tolist(), strict=True):
+            span = window.encoding.offsets[position]
+            if position not in window.best or span is None:
+                continue
+            before = ids[position - 1] if position > window.passage.start else None
+            for score, token in zip(scores, map(int, tokens), strict=True):
+                sequence = _filled(text, span, _written(tokenizer, token, before))
+                predictions.append(Prediction(_written(tokenizer, token).strip(), score, sequence, mask, token))
+            mask += 1
+    return Filled(tuple(predictions))
+
+
+def _written(tokenizer: Tokenizer, token: int, before: int | None = None) -> str:
+    """A token as text, with a space in front if it stands apart from the token before."""
+    if before is not None:
+        left, both = tokenizer.decode([before], special=True), tokenizer.decode([before, token], special=True)
+        if both.startswith(left):
+            return both[len(left) :]
+    return tokenizer.decode([token], special=True)
+
+
+def _filled(text: str, span: tuple[int, int], written: str) -> str:
+    """The text with a mask replaced; a token that continues the word before it takes the space between away."""
+    start, end = span
+    start = end - len(text[start:end].lstrip())  # some families count the space before a mask to it
+    head = text[:start]
+    return (head if written.startswith(" ") else head.rstrip(" ")) + written.strip() + text[end:]
+
+
+def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> Tensor:
+    require(
+        not isinstance(candidates, str) and len(candidates) > 0,
+        f"candidates must be a list of at least one word, not {candidates!r}.",
+        BadInput,
+    )
+    found: dict[int, None] = dict.fromkeys(one for one in candidates if isinstance(one, int))
+    words = [one for one in candidates if isinstance(one, str)]
+    # within a text, words follow a space, and some families have tokens of their own for that
+    for word, ids in zip(words, tokenizer.ids_batch([f" {word}" for word in words]), strict=True):
+        known = ids if len(ids) == 1 else [tokenizer.token_to_id(word)]
+        pieces = [tokenizer.id_to_token(i) for i in ids]
+        require(
+            known[0] is not None,
+            f"The candidate {word!r} is {len(ids)} tokens to this model ({' '.join(map(str, pieces))}); "
+            "a mask holds one. Choose words of its vocabulary.",
+            BadInput,
+        )
+        require(known[0] != tokenizer.unk_id, f"The candidate {word!r} is not in the model's vocabulary.", BadInput)
+        found[int(known[0] or 0)] = None
+    return torch.tensor(list(found))

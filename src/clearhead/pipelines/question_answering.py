@@ -1,0 +1,234 @@
+"""Extractive question answering: the span of a text of any length that answers a question, or none."""
+
+# P pieces of the whole text · n pieces of a window · A longest answer, in pieces
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run
+from clearhead.text import Pieces, Tokenizer
+from clearhead.text.windows import cuts
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTable:
+    """`logits[p, a]` is start + end logit of pieces p … p + a, the larger one where windows overlap; -inf: no span.
+
+    `null` is the logit of "no answer": [CLS] as start and end, in the window that believes in it least.
+    """
+
+    logits: Tensor  # (P, A)
+    null: float
+
+    @classmethod
+    def of(
+        cls, pieces: int, firsts: Sequence[int], passages: Sequence[range], tables: Sequence[Tensor], longest: int
+    ) -> "SpanTable":
+        """Collect the windows: `firsts` their first pieces, `passages` their token positions, `tables` (tokens, 2)."""
+        logits = torch.full((pieces, longest), -torch.inf)
+        for first, passage, table in zip(firsts, passages, tables, strict=True):
+            if not passage:  # an empty text
+                continue
+            start, end = table[passage.start : passage.stop].unbind(-1)
+            ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(0, longest, 1)  # (n, A)
+            part = logits[first : first + len(passage)]
+            torch.maximum(part, start[:, None] + ends, out=part)
+        # [CLS] is the first token of every family that reads pairs
+        return cls(logits, min(float(table[0].sum()) for table in tables))
+
+    @property
+    def log_total(self) -> float:
+        """The logarithm of the sum over all spans and "no answer", by which a logit becomes a probability."""
+        return float(torch.cat([self.logits.flatten(), torch.tensor([self.null])]).logsumexp(0))
+
+    def best(self) -> Iterator[tuple[int, int, float]]:
+        """First piece, last piece and logit of every span, the best first."""
+        flat, longest = self.logits.flatten(), self.logits.shape[1]
+        given, count = 0, min(32, len(flat))
+        while given < count:
+            values, places = flat.topk(count)
+            for value, place in zip(values[given:].tolist(), places[given:].tolist(), strict=True):
+                if value == -torch.inf:
+                    return
+                yield place // longest, place // longest + place % longest, value
+            given, count = count, min(8 * count, len(flat))
+
+
+_WINDOW = 384
+_OVERLAP = 128
+_LONGEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A possible answer: context[start:end], its probability, and its logit (start + end)."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    logit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best answer, or None for text, start and end where the model abstains; `score` is its probability.
+
+    `candidates` are the n best spans, also when it abstains. `margin` is by how much "no answer" beats the best span:
+    it abstains where that is more than the threshold.
+    """
+
+    text: str | None
+    start: int | None
+    end: int | None
+    score: float
+    null_score: float
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """The logit of "no answer" less that of the best span; infinite without any span."""
+        return self.null_score - self.candidates[0].logit if self.candidates else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "answer": self.text,
+            "start": self.start,
+            "end": self.end,
+            "score": self.score,
+            "null_score": self.null_score,
+            "candidates": [asdict(one) for one in self.candidates],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How answers are looked for; the defaults are those of transformers' pipeline.
+
+    `threshold`: abstain when "no answer" beats the best span by more than this (math.inf: never abstain).
+    `whole_words`: widen answers to whole words; switch it off for languages written without spaces.
+    """
+
+    top: int = 1
+    threshold: float = 0.0
+    longest: int = _LONGEST
+    window: int = _WINDOW
+    overlap: int = _OVERLAP
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("top", "longest", "window"):
+            value = getattr(self, name)
+            require(value > 0, f"{name}={value} must be 1 or more", BadInput)
+        require(not math.isnan(self.threshold), "threshold=nan is no number; math.inf means: always answer", BadInput)
+        require(self.overlap >= 0, f"overlap={self.overlap} must not be negative", BadInput)
+
+
+def answer(
+    network: Network,
+    tokenizer: Tokenizer,
+    questions: Iterable[tuple[str, str]],
+    search: Search | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Answer]:
+    """Answer (question, context) pairs in order, each context of any length, all windows packed together.
+
+    A score is a probability among all spans of all windows and "no answer" (transformers v4 multiplies the start's and
+    the end's probability within a window instead, so that its scores do not compare across windows).
+    """
+    how = search or Search()
+    read = read_passages(network, tokenizer, questions, how, progress=progress)
+    return (_result(*found, how) for found in read)
+
+
+Read = tuple[str, Pieces, "Passages", list[Tensor]]
+
+
+def read_passages(
+    network: Network,
+    tokenizer: Tokenizer,
+    questions: Iterable[tuple[str, str]],
+    how: Search,
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Read]:
+    """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
+    check_head(network, "span")
+    reader = PerToken(network, "span")
+    length = min(how.window, network.encoder.max_length)
+
+    def results(chunk: list[tuple[str, str]]) -> Iterator[Read]:
+        # many questions may share a context, which is cut into pieces once
+        texts = list(dict.fromkeys(text for pair in chunk for text in pair))
+        pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
+        cut = [Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
+        outputs = run(reader, [item.inputs for item in cut], progress=progress)
+        for (_, context), item, tables in zip(chunk, cut, outputs, strict=True):
+            yield context, pieces[context], item, tables
+
+    return chain.from_iterable(map(results, chunks_of_text(questions)))
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The windows of one question: inputs, the piece each starts with, and the token positions of its passage."""
+
+    inputs: list[Input]
+    firsts: list[int]
+    positions: list[range]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, asked: Pieces, context: Pieces, length: int, overlap: int) -> "Passages":
+        """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
+        taken = len(asked) + tokenizer.template.specials(pair=True)
+        room = length - taken
+        require(
+            room > 0,
+            f"The question and its special tokens take {taken} tokens of a window of {length}: no room is left for "
+            "the text. Shorten the question or use a checkpoint with more positions.",
+            InputTooLong,
+        )
+        found = cls([], [], [])
+        for part, _ in cuts(len(context), room, min(overlap, room // 2)):
+            encoding = tokenizer.template.wrap(asked, context.between(part.start, part.stop))
+            found.inputs.append(Input(encoding.ids, encoding.segments))
+            found.firsts.append(part.start)
+            found.positions.append(encoding.parts[-1])
+        return found
+
+
+def _result(context: str, pieces: Pieces, item: Passages, tables: Sequence[Tensor], search: Search) -> Answer:
+    table = SpanTable.of(len(pieces), item.firsts, item.positions, tables, search.longest)
+    total = table.log_total
+    found: dict[tuple[int, int], Candidate] = {}
+    for first, last, logit in table.best():
+        if search.whole_words:
+            first, last = whole_words(pieces.words, first, last)
+        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
+        if context[start:end].strip():
+            one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
+            found.setdefault((start, end), one)
+        if len(found) == search.top:
+            break
+    candidates = tuple(found.values())
+    if not candidates or table.null - candidates[0].logit > search.threshold:
+        return Answer(None, None, None, math.exp(table.null - total), table.null, candidates)
+    best = candidates[0]
+    return Answer(best.text, best.start, best.end, best.score, table.null, candidates)
+
+
+def whole_words(words: list[int], first: int, last: int) -> tuple[int, int]:
+    """Widen a run of pieces: from the first piece of the first word to the last piece of the last."""
+    return bisect_left(words, words[first]), bisect_right(words, words[last]) - 1

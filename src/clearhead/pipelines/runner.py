@@ -1,0 +1,346 @@
+"""Many inputs through a network: cut into windows, sorted by length, packed, results in the order asked."""
+
+# N packed tokens · B sequences · L outputs
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Protocol, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.io import chunks
+from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.network import Network
+from clearhead.text import Tokenizer, Window, windows
+from clearhead.text.windows import cuts
+
+Item = TypeVar("Item")
+
+# what is sorted together: enough that neighbours in length are many, few enough for any memory
+_CHUNK_CHARACTERS = 4_000_000
+_CHARACTERS_OF_NOTHING = 250  # an input costs memory even if it is empty
+
+
+def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Group indices, longest first, so that each group has at most `budget` tokens (or is a single input).
+
+    Neighbours have equal or nearly equal length, which the packed layout turns into few attention calls.
+    """
+    group: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if group and tokens + lengths[index] > budget:
+            yield group
+            group, tokens = [], 0
+        group.append(index)
+        tokens += lengths[index]
+    if group:
+        yield group
+
+
+def chunks_of_text(items: Iterable[Item], characters: int | None = None) -> Iterator[list[Item]]:
+    """Cut a stream of texts, or of what holds texts, into lists that fit the memory however long the texts are."""
+    most = _CHUNK_CHARACTERS if characters is None else characters
+    return chunks(map(plain, items), most, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+
+
+def plain(item: Any) -> Any:
+    """A cell of an arrow column as Python's own value, also within a pair; everything else as it is."""
+    if type(item) is tuple:
+        return tuple(map(plain, item))
+    return item.as_py() if hasattr(item, "as_py") else item
+
+
+def _characters(item: object) -> int:
+    if isinstance(item, str):
+        return len(item)
+    require(isinstance(item, tuple | list), f"A text must be a string, not {type(item).__name__}.", BadInput)
+    return sum(map(_characters, cast("Sequence[object]", item)))
+
+
+Progress = Callable[[int], None]
+
+# on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
+_BATCH_TOKENS = 2048
+_LEAST_TOKENS = 256  # few tokens are not worth dividing between the threads
+_BATCH_TOKENS_GPU = 65_536
+
+# what each head lets a user do; every encoder can embed, too
+_USES = {
+    "masked_lm": ("fill",),
+    "classes": ("classify", "compare"),
+    "tags": ("tag",),
+    "span": ("answer",),
+    "choice": ("choose",),
+    "causal_lm": ("generate",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One sequence for the network; `weight` is how many tokens of the text it speaks for, where windows are merged."""
+
+    ids: Sequence[int]
+    segments: Sequence[int]
+    weight: int = 1
+
+
+class Reader(Protocol):
+    """What is computed from a batch: a part with parameters, a forward pass, and how its result is cut up."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The network or encoder, which says where to compute."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Compute on the device."""
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """Cut the result into one tensor per sequence, in order; both arguments are on the host."""
+
+
+@dataclass(frozen=True)
+class PerSequence:
+    """A head that gives one row for each sequence: (L,)."""
+
+    module: Network
+    head: str
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (B, L)."""
+        return self.module(self.head, batch.ids, batch.layout, batch.segments)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(B, L) -> B rows."""
+        return out.unbind()
+
+
+@dataclass(frozen=True)
+class PerToken:
+    """A head that gives one row for each token: (tokens, L)."""
+
+    module: Network
+    head: str
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Packed batch -> (N, L)."""
+        return self.module(self.head, batch.ids, batch.layout, batch.segments)
+
+    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """(N, L) -> B tables."""
+        return batch.layout.split(out)
+
+
+def run(
+    reader: Reader,
+    items: Sequence[Sequence[Input]],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> list[list[Tensor]]:
+    """Run every input of every item (a text is an item, its windows are its inputs): results in the same order.
+
+    A result is the same whatever runs beside it, up to rounding. `progress` is told how many more items are done.
+    """
+    device = next(reader.module.parameters()).device
+    places = [(i, j) for i, item in enumerate(items) for j in range(len(item))]
+    inputs = [items[i][j] for i, j in places]
+    results = [[torch.empty(0)] * len(item) for item in items]
+    left = [len(item) for item in items]
+    lengths = [len(one.ids) for one in inputs]
+    on_cpu = device.type == "cpu"
+    groups = list(token_budgets(lengths, batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)))
+    with torch.inference_mode(), _evaluating(reader.module):
+        outputs = _side_by_side(reader, inputs, groups) if on_cpu else _queued(reader, inputs, groups, device)
+        for group, parts in zip(groups, outputs, strict=True):
+            done = 0
+            for index, part in zip(group, parts, strict=True):
+                i, j = places[index]
+                results[i][j] = part
+                left[i] -= 1
+                done += not left[i]
+            if progress is not None and done:
+                progress(done)
+    return results
+
+
+def _budget(tokens: int) -> int:
+    """Tokens of a batch on a CPU, so that every thread has one."""
+    return min(max(-(-tokens // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
+
+
+def _side_by_side(reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]]) -> Iterator[Sequence[Tensor]]:
+    """Results of one group after another; each of the CPU's threads computes a group of its own.
+
+    Threads that share every product wait for each other some fifty times in a layer, most of all on a busy machine.
+    """
+
+    @torch.inference_mode()  # which is a thread's own
+    def compute(group: list[int]) -> Sequence[Tensor]:
+        batch = _packed([inputs[i] for i in group])
+        return reader.divide(reader.forward(batch).float(), batch)
+
+    threads = torch.get_num_threads()
+    streams = min(threads, len(groups))
+    if streams < 2:
+        yield from map(compute, groups)
+        return
+    try:
+        with ThreadPoolExecutor(streams, initializer=_compute_alone) as pool:
+            yield from pool.map(compute, groups)
+    finally:
+        torch.set_num_threads(threads)  # for threads to come: in part, the setting is everyone's
+
+
+def _compute_alone() -> None:
+    torch.get_num_threads()  # a thread takes the common number when it first asks, which would undo the next line
+    torch.set_num_threads(1)
+
+
+def _queued(
+    reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]], device: torch.device
+) -> Iterator[Sequence[Tensor]]:
+    """Results of one group after another; a GPU gets its next batch before the results of the last are fetched."""
+    waiting: tuple[Tensor, Batch] | None = None
+    for group in groups:
+        batch = _packed([inputs[i] for i in group])
+        out = reader.forward(batch.to(device)).float()
+        if waiting is not None:
+            yield reader.divide(waiting[0].cpu(), waiting[1])
+        waiting = (out, batch)
+    if waiting is not None:
+        yield reader.divide(waiting[0].cpu(), waiting[1])
+
+
+def _packed(inputs: Sequence[Input]) -> Batch:
+    # all tokens in the first segment is what models take for granted, and spares them the look-up
+    paired = any(any(one.segments) for one in inputs)
+    segments = [one.segments or [0] * len(one.ids) for one in inputs] if paired else None
+    return Batch.of([one.ids for one in inputs], segments)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch dropout off for a while: a network may be asked in the middle of its training."""
+    if not module.training:
+        yield
+        return
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train()
+
+
+def check_head(network: Network, head: str) -> None:
+    """Refuse a use for which the network has no head, and say what it can do."""
+    heads = getattr(network, "heads", ("causal_lm",))  # a recurrent network has none, and writes
+    if head not in heads:
+        able = [use for name, uses in _USES.items() if name in heads for use in uses]
+        if isinstance(network, Network) and not isinstance(network.encoder, EncoderDecoder):
+            able.append("embed")
+        raise WrongTask(
+            f"this model cannot {' or '.join(_USES[head])}: it has no {head!r} head; it can {', '.join(able)}"
+        )
+
+
+Result = TypeVar("Result")
+
+
+def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
+    """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
+    if tokenizer.tells_capitals:  # beside the ids
+        cut = windows_of_texts(tokenizer, texts, limit)
+        return [[Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in item] for item in cut]
+    found = []
+    for text, pieces in zip(texts, tokenizer.ids_batch(texts), strict=True):
+        ids = tokenizer.template.wrap_ids(pieces)
+        if len(ids) <= limit:
+            found.append([Input(ids, ())])
+        else:
+            several = windows(tokenizer, text, length=limit)
+            found.append([Input(one.encoding.ids, (), len(one.best)) for one in several])
+    return found
+
+
+def windows_of_texts(
+    tokenizer: Tokenizer, texts: Sequence[str], limit: int, overlap: int | None = None
+) -> list[list[Window]]:
+    """The windows of each text, for results that point into the text; the common case, one window, in a batch."""
+    found = []
+    for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        if len(encoding) <= limit:
+            found.append([Window(encoding, 0, encoding.parts[0])])
+        else:
+            found.append(windows(tokenizer, text, length=limit, overlap=overlap))
+    return found
+
+
+def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limit: int) -> list[list[Input]]:
+    """The inputs of each pair; of one that is too long, the longer text is read in windows, beside the whole other."""
+    pieces = iter(tokenizer.pieces_batch([text for pair in pairs for text in pair]))
+    template = tokenizer.template
+    specials = template.specials(pair=True)
+    found = []
+    for _ in pairs:
+        first, second = next(pieces), next(pieces)
+        longer = max(first, second, key=len)
+        room = limit - specials - min(len(first), len(second))
+        require(
+            room > 0,
+            f"Both texts of a pair are long ({len(first)} and {len(second)} tokens) and the model has {limit} "
+            "positions; shorten one of them.",
+            InputTooLong,
+        )
+        inputs = []
+        for part, best in cuts(len(longer), room, room // 3):
+            piece = longer.between(part.start, part.stop)
+            encoding = template.wrap(piece, second) if longer is first else template.wrap(first, piece)
+            inputs.append(Input(encoding.ids, encoding.segments, len(best)))
+        found.append(inputs)
+    return found
+
+
+def listed(texts: str | Iterable[Item]) -> Iterable[Any]:
+    """The texts that were given, of one alone a list; refuse what holds no texts before anything is computed."""
+    if isinstance(texts, str):
+        return [texts]
+    several = hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")
+    several = several and not isinstance(texts, bytes | bytearray | Mapping)
+    require(several, f"give a text or a list of texts, not {type(texts).__name__}", BadInput)
+    return texts
+
+
+def paired(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pair texts up: one with many, many with one, or two lists."""
+    firsts, seconds = listed(first), listed(second)
+    if isinstance(first, str):
+        return ((first, other) for other in seconds)
+    if isinstance(second, str):
+        return ((other, second) for other in firsts)
+    return _one_by_one(firsts, seconds)
+
+
+def _one_by_one(firsts: Iterable[str], seconds: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for left, right in zip_longest(firsts, seconds):
+        both = left is not None and right is not None
+        require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
+        yield left, right
+
+
+def as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
+    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
+    if isinstance(given, str):
+        return next(found)
+    return list(found) if isinstance(given, Sized) else found
+
+
+def longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
+    """The side of a pair that says how many there are."""
+    return second if isinstance(first, str) else first

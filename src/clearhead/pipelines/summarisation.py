@@ -1,0 +1,148 @@
+"""Summaries: a text's own sentences (LexRank, MMR), or a model's words."""
+
+# S sentences · D width
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.decoding.config import GenerationOptions, check_length, with_beams
+from clearhead.errors import BadInput, require
+from clearhead.models.t5 import T5Config
+from clearhead.pipelines.embedding import Vectors
+from clearhead.pipelines.generation import Generator
+from clearhead.pipelines.runner import Progress, chunks_of_text
+from clearhead.pipelines.translation import rewrite
+from clearhead.text.sentences import sentence_spans
+
+_DAMPING = 0.85  # of LexRank (Erkan and Radev 2004), as in PageRank
+_ROUNDS = 100  # 0.85 to the hundredth is below what single precision can tell
+_CENTRAL = 0.85  # how much being central counts in MMR (Carbonell and Goldstein 1998); the rest is being new
+_COPY = 0.95  # a sentence this near to a chosen one says nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A verbatim slice of the text, text[start:end], and how central it is: 1 is the average."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "start": self.start, "end": self.end, "score": self.score}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The chosen sentences, in the order of the text."""
+
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentences with a space between them."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"summary": self.text, "sentences": [sentence.to_dict() for sentence in self.sentences]}
+
+
+def summarise(
+    texts: Iterable[str], embed: Callable[[Sequence[str]], Vectors], *, sentences: int = 3
+) -> Iterator[Summary]:
+    """The `sentences` that say most of each text; all of them, if it has no more. `embed` gives unit vectors."""
+    require(sentences > 0, f"a summary of {sentences} sentences is none; choose 1 or more", BadInput)
+
+    def results(chunk: list[str]) -> Iterator[Summary]:
+        spans = [sentence_spans(text) for text in chunk]
+        slices = [text[start:end] for text, own in zip(chunk, spans, strict=True) for start, end in own]
+        vectors = embed(slices)
+        done = 0
+        for text, own in zip(chunk, spans, strict=True):
+            yield _summary(text, own, vectors[done : done + len(own)], sentences)
+            done += len(own)
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+def centrality(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """LexRank: where a reader ends up who goes from sentence to sentence by likeness; the mean is 1. (S, S) -> (S,)."""
+    likeness = cosines.clip(min=0)
+    steps = likeness / likeness.sum(1, keepdims=True)
+    rank = np.ones(len(cosines), np.float32)
+    for _ in range(_ROUNDS):
+        rank = 1 - _DAMPING + _DAMPING * (rank @ steps)
+    return rank
+
+
+def select(scores: NDArray[np.float32], cosines: NDArray[np.float32], count: int) -> list[int]:
+    """MMR: again and again the sentence that is central and unlike those chosen already; `scores` up to 1."""
+    chosen: list[int] = []
+    worth, redundancy = _CENTRAL * scores, np.zeros_like(scores)
+    while len(chosen) < min(count, len(scores)):
+        gain = worth - (1 - _CENTRAL) * redundancy
+        gain[redundancy >= _COPY] -= 1  # after all others, whose gains are less than 1 apart
+        gain[chosen] = -np.inf
+        chosen.append(int(gain.argmax()))
+        redundancy = np.maximum(redundancy, cosines[chosen[-1]])
+    return chosen
+
+
+def _summary(text: str, spans: Sequence[tuple[int, int]], vectors: Vectors, count: int) -> Summary:
+    if not spans:
+        return Summary(())
+    cosines = vectors @ vectors.T
+    rank = centrality(cosines)
+    chosen = sorted(select(rank / rank.max(), cosines, count))
+    return Summary(tuple(Sentence(text[slice(*spans[i])], *spans[i], float(rank[i])) for i in chosen))
+
+
+WINDOW = 512  # tokens read at once; T5 was trained with no more
+
+# what T5's own files say for summaries
+USUAL: GenerationOptions = {"length_penalty": 2.0, "least": 30, "no_repeat": 3}
+LONGEST = 200
+
+
+def retell(
+    writer: Generator,
+    texts: Iterable[str],
+    how: GenerationOptions,
+    *,
+    longest: int = LONGEST,
+    progress: Progress | None = None,
+) -> Iterator[Any]:
+    """Summarise each text; one that is longer than the model reads at once is told in as many pieces as needed.
+
+    Of each piece at most `longest` tokens are written, four beams unless `how` says otherwise; by a T5, as its own
+    files say.
+    """
+    check_length(longest)
+    usual: GenerationOptions = (
+        {**USUAL, "least": min(USUAL["least"], longest)} if isinstance(writer.config, T5Config) else {}
+    )
+    manner = with_beams(how, usual)
+    check_length(longest, manner.least)
+    return rewrite(
+        writer,
+        texts,
+        manner,
+        prefix=prefix_of(writer),
+        limit=WINDOW,
+        whole=True,
+        longest=longest,
+        progress=progress,
+    )
+
+
+def prefix_of(writer: Generator) -> str:
+    """What T5 was taught to read before a text to be summarised; other models were taught one task and need none."""
+    return "summarize: " if isinstance(writer.config, T5Config) else ""

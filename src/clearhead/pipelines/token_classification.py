@@ -1,0 +1,268 @@
+"""Labels of words, and the entities they form, as slices of the text."""
+
+# P pieces of the whole text · L labels
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, require
+from clearhead.nn.network import Network
+from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.text import Tokenizer, Window, windows
+from clearhead.text.encoding import Span
+
+OUTSIDE = "O"  # the label of what is no entity
+_PREFIXED = re.compile(r"[BIESLU]-(?=.)")
+_OPENING = ("B-", "S-", "U-")  # an entity starts here, whatever stands before
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A slice of the text with its label and score: text[start:end]."""
+
+    text: str
+    label: str
+    start: int
+    end: int
+    score: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "label": self.label, "start": self.start, "end": self.end, "score": self.score}
+
+
+def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
+    """Join neighbours of one kind into entities, each with the mean of their scores.
+
+    As in transformers, an entity may open with I-, and labels without a prefix join their equals.
+    """
+    groups: list[list[Labelled]] = []
+    for part in parts:
+        opening = part.label.startswith(_OPENING) and _PREFIXED.match(part.label)
+        if groups and not opening and _kind(part.label) == _kind(groups[-1][-1].label):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    found = []
+    for group in groups:
+        kind = _kind(group[0].label)
+        start, end = group[0].start, group[-1].end
+        # a piece may be nothing but a space, which belongs to no word: no entity
+        if kind != OUTSIDE and start < end:
+            found.append(Labelled(text[start:end], kind, start, end, fmean(part.score for part in group)))
+    return tuple(found)
+
+
+def _kind(label: str) -> str:
+    return _PREFIXED.sub("", label, count=1) if _PREFIXED.match(label) else label
+
+
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
+_CLITICS = {"s", "t", "d", "m", "re", "ve", "ll"}  # it's, don't: words of their own, with their apostrophe
+_APOSTROPHES, _HYPHENS, _POINTS = {"'", "’"}, {"-", "&", "/", "_"}, {".", ",", ":"}
+_NEAR = 8  # characters that are looked at before and behind, so that time grows with the length of a text and no faster
+_LONGEST = 100  # characters of a word, for the same reason
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u9fff]")  # each is a word already
+
+
+def join_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> list[int]:
+    """Number the words anew, for each piece of a text: U.S., C. Cairns, O'Brien, AT&T and 12:30 are not parted."""
+    found: list[int] = []
+    units: list[Span] = []  # the tokenizer's words
+    sizes: list[int] = []
+    for _, group in groupby(zip(words, spans, strict=True), key=lambda piece: piece[0]):
+        places = [span for _, span in group]
+        units.append((places[0][0], places[-1][1]))
+        sizes.append(len(places))
+    begin = number = 0
+    for i, size in enumerate(sizes):
+        if i and not _holds(text, units, begin, i):
+            begin, number = i, number + 1
+        found += [number] * size
+    return found
+
+
+def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
+    """Whether unit i belongs to the word that began with unit `begin` and goes up to it."""
+    (start, end), (last, before) = units[i], units[i - 1]
+    if start != before or before - units[begin][0] > _LONGEST:
+        return False
+    sign, word = text[start:end], text[units[begin][0] : before]
+    after = text[end : units[i + 1][1]] if i + 1 < len(units) and units[i + 1][0] == end else ""
+    if _is_word(sign):
+        clitic = text[last:before] in _APOSTROPHES and sign.lower() in _CLITICS
+        return clitic or (begin < i - 1 and not _is_word(text[last:before]))
+    if not _is_word(text[last:before]):
+        return False
+    follows = text[end : end + _NEAR].lstrip()
+    if sign == "." and word.isdigit() and _opens_a_line(text, units[begin][0]):
+        return bool(follows)  # 1. of a list
+    if sign == "." and _INITIALS.fullmatch(word):
+        return "." in word or _is_word(after) or (word.isupper() and follows[:1].isupper())
+    if not _is_word(after):
+        return False
+    if sign in _APOSTROPHES:
+        return after.lower() not in _CLITICS
+    if sign in _POINTS:
+        return (word[-1].isdigit() and after[0].isdigit()) or (sign == "." and after[0].islower())
+    return sign in _HYPHENS
+
+
+def _opens_a_line(text: str, place: int) -> bool:
+    before = text[max(place - _NEAR, 0) : place].rstrip(" \t")
+    return before.endswith("\n") or (not before and place < _NEAR)
+
+
+def _is_word(part: str) -> bool:
+    return bool(part) and part[0].isalnum() and not _IDEOGRAPHS.match(part)
+
+
+Strategy = Literal["simple", "first", "average", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
+
+    Texts are verbatim slices, text[start:end]; of a list of words, offsets count characters of " ".join(words).
+    """
+
+    words: tuple[Labelled, ...]
+    entities: tuple[Labelled, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "entities": [entity.to_dict() for entity in self.entities],
+            "words": [word.to_dict() for word in self.words],
+        }
+
+
+def tag(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    strategy: Strategy = "first",
+    progress: Progress | None = None,
+) -> Iterator[Tagged]:
+    """Tag texts, each a string or a list of words, in order; long ones in windows, each piece where it sees most.
+
+    A word's label is its first piece's. Entities group pieces ("simple"), or words whose label is that of the first
+    piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
+    the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
+    """
+    known = get_args(Strategy)
+    require(strategy in known, f"strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
+
+    def result(read: TagWindows) -> Tagged:
+        if isinstance(read.text, str):
+            return _result(read.text, read.windows, read.logits, labels, strategy, plain=True)
+        found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy, plain=False)
+        return Tagged(_as_given(read.text, found.words), found.entities)
+
+    return map(result, tag_windows(network, tokenizer, texts, progress=progress))
+
+
+@dataclass(frozen=True, slots=True)
+class TagWindows:
+    """A text (or a list of words), the windows it is read in, and the logits (tokens, L) of each."""
+
+    text: str | Sequence[str]
+    windows: list[Window]
+    logits: list[Tensor]
+
+
+def tag_windows(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Iterable[str | Sequence[str]],
+    *,
+    overlap: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[TagWindows]:
+    """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
+    check_head(network, "tags")
+    reader = PerToken(network, "tags")
+    limit = network.encoder.max_length
+
+    def results(chunk: list[str | Sequence[str]]) -> Iterator[TagWindows]:
+        whole = iter(windows_of_texts(tokenizer, [text for text in chunk if isinstance(text, str)], limit, overlap))
+        cut = [
+            next(whole) if isinstance(text, str) else windows(tokenizer, text, length=limit, overlap=overlap)
+            for text in chunk
+        ]
+        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
+        outputs = run(reader, inputs, progress=progress)
+        for text, item, tables in zip(chunk, cut, outputs, strict=True):
+            yield TagWindows(text, item, tables)
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+def _result(
+    text: str,
+    item: list[Window],
+    tables: list[Tensor],
+    labels: Sequence[str] | None,
+    strategy: Strategy,
+    *,
+    plain: bool,
+) -> Tagged:
+    parts = [(one.encoding, position) for one in item for position in one.best]
+    spans = [span for encoding, i in parts if (span := encoding.offsets[i]) is not None]
+    owners = [word for encoding, i in parts if (word := encoding.words[i]) is not None]
+    if not owners:
+        return Tagged((), ())
+    if plain:
+        owners = join_words(text, spans, owners)
+    logits = [table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)]
+    scores = torch.cat(logits).softmax(-1)  # (P, L)
+    names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
+
+    firsts = [i for i, owner in enumerate(owners) if i == 0 or owner != owners[i - 1]]
+    word_spans = [(spans[i][0], spans[j - 1][1]) for i, j in zip(firsts, [*firsts[1:], len(owners)], strict=True)]
+    words = _labelled(text, word_spans, scores[firsts], names)
+    match strategy:
+        case "first":
+            return Tagged(words, entities_of(text, words))
+        case "simple":
+            return Tagged(words, entities_of(text, _labelled(text, spans, scores, names)))
+        case _:
+            joined = torch.stack([_join(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
+            return Tagged(words, entities_of(text, _labelled(text, word_spans, joined, names)))
+
+
+def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled, ...]:
+    """One entry for each word that was given: what the tokenizer makes nothing of is outside, with score 0."""
+    ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
+    by_word = {bisect_right(ends, one.start): one for one in reversed(found)}
+    outside = Labelled("", OUTSIDE, 0, 0, 0.0)
+    return tuple(
+        replace(by_word.get(i, outside), text=word, start=end - len(word), end=end)
+        for i, (word, end) in enumerate(zip(words, ends, strict=True))
+    )
+
+
+def _join(pieces: Tensor, strategy: Strategy) -> Tensor:
+    """Scores of a word's pieces -> the word's scores (L,)."""
+    return pieces.mean(0) if strategy == "average" else pieces[pieces.amax(-1).argmax()]
+
+
+def _labelled(
+    text: str, spans: Sequence[tuple[int, int]], scores: Tensor, names: Sequence[str]
+) -> tuple[Labelled, ...]:
+    best, index = scores.max(-1)
+    return tuple(
+        Labelled(text[start:end], names[i], start, end, score)
+        for (start, end), i, score in zip(spans, index.tolist(), best.tolist(), strict=True)
+    )

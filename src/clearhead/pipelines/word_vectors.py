@@ -1,0 +1,128 @@
+"""Word vectors: one for each word (word2vec), or one for each occurrence (ELMo)."""
+
+# W words of a sentence · K layers · D width of a direction
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.models.elmo import Elmo
+from clearhead.models.word2vec import Word2Vec
+from clearhead.nn.embeddings import spell
+from clearhead.nn.layout import Packed
+from clearhead.text import Tokenizer
+
+
+class Neighbour(NamedTuple):
+    """A word and its cosine with the word that was asked for."""
+
+    word: str
+    cosine: float
+
+
+class WordVectors:
+    """The vectors of a vocabulary of words."""
+
+    def __init__(self, network: Word2Vec, tokenizer: Tokenizer) -> None:
+        self.network, self.tokenizer = network, tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a folder that `save` wrote."""
+        path = Path(folder)
+        # what lies in the folder of another model is not read
+        model = RecurrentModel.load(path) if is_recurrent(path) or not (path / "config.json").is_file() else None
+        if model is None or not isinstance(model.network, Word2Vec):
+            raise WrongTask(f"{folder} holds no word vectors; train some with: clearhead vectors train")
+        return cls(model.network, model.tokenizer)
+
+    @property
+    def held(self) -> RecurrentModel:
+        """The same as a model that can be saved."""
+        return RecurrentModel("word2vec", self.network, self.tokenizer)
+
+    def save(self, folder: str | Path) -> None:
+        """Write config.json, tokenizer.json and model.safetensors."""
+        self.held.save(Path(folder))
+
+    def __len__(self) -> int:
+        return self.tokenizer.vocabulary
+
+    def vector(self, word: str) -> Tensor:
+        """Look a word up: (D,)."""
+        return self.network.read.weight.detach()[self._id(word)]
+
+    @torch.inference_mode()
+    def near(self, word: str, *, top: int | None = None) -> list[Neighbour]:
+        """Find the words with the most similar vectors, the nearest first; the word itself is left out.
+
+        Without `top` ten, or as many as there are.
+        """
+        top = min(10, len(self) - 1) if top is None else top
+        require(1 <= top < len(self), f"top must be from 1 to {len(self) - 1}, got {top}", BadInput)
+        own = self._id(word)
+        special = set(self.tokenizer.special.values())
+        cosines, ids = self.network.nearest(self.vector(word).unsqueeze(0), min(top + len(special) + 1, len(self)))
+        rows = zip(ids[0].tolist(), cosines[0].tolist(), strict=True)
+        named = ((self.tokenizer.id_to_token(i), cosine) for i, cosine in rows if i != own)
+        return [Neighbour(name, cosine) for name, cosine in named if name is not None and name not in special][:top]
+
+    def _id(self, word: str) -> int:
+        ids = self.tokenizer.pieces(word).ids
+        known = len(ids) == 1 and ids[0] != self.tokenizer.unk_id
+        require(known, f"{word!r} is none of the {len(self)} words there are vectors for", BadInput)
+        return ids[0]
+
+
+_SENTENCES = 64  # run at a time
+
+
+class ContextualWords:
+    """ELMo with the vocabulary it was trained with; it reads any word, since it reads letters."""
+
+    def __init__(self, network: Elmo, tokenizer: Tokenizer) -> None:
+        self.network, self.tokenizer = network, tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a folder that `save` wrote."""
+        model = RecurrentModel.load(Path(folder))
+        if not isinstance(model.network, Elmo):
+            raise WrongTask(f"{folder} is {model.kind}, not elmo; train one with clearhead.training.recipes.language")
+        return cls(model.network, model.tokenizer)
+
+    @property
+    def held(self) -> RecurrentModel:
+        """The same as a model that can be saved."""
+        return RecurrentModel("elmo", self.network, self.tokenizer)
+
+    def save(self, folder: str | Path) -> None:
+        """Write config.json, tokenizer.json and model.safetensors."""
+        self.held.save(Path(folder))
+
+    @torch.inference_mode()
+    def layers(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Read sentences that are split into words: (W, K, 2 D) for each, the letters' own layer first."""
+        empty = next((i for i, words in enumerate(sentences) if not words), None)
+        require(empty is None, f"sentence {empty} has no words", BadInput)
+        by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+        found: dict[int, Tensor] = {}
+        for start in range(0, len(by_length), _SENTENCES):
+            chosen = by_length[start : start + _SENTENCES]
+            states = self._run([sentences[i] for i in chosen])
+            found |= dict(zip(chosen, states, strict=True))
+        return [found[i] for i in range(len(sentences))]
+
+    def _run(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Put begin and end round each sentence, as in training, and take them off again."""
+        begin, end = self.tokenizer.special["cls"], self.tokenizer.special["sep"]
+        words = [word for sentence in sentences for word in (begin, *sentence, end)]
+        device = self.network.spelling.device
+        layout = Packed.of([len(sentence) + 2 for sentence in sentences], device)
+        states = self.network.states(spell(words, self.network.config.max_characters).to(device), layout)
+        return [one[1:-1] for one in layout.split(states)]

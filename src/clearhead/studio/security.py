@@ -1,0 +1,90 @@
+"""What stands between a studio and the web: only this machine asks, only its own pages run, no body is endless."""
+
+import json
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clearhead.errors import BadInput
+
+HOSTS = ("127.0.0.1", "localhost")
+LARGEST = 1_000_000  # bytes of a request's body
+
+# the pages of the studio; a picture is stricter still and brings its own policy
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class BodyTooLarge(BadInput):
+    """A body that is longer than anybody types."""
+
+
+class SecurityMiddleware:
+    """Refuses requests that another site sends through the user's browser, and gives every answer its headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("content-security-policy", POLICY)
+            await send(message)
+
+        problem = _problem(Headers(scope=scope), scope["path"])
+        if problem is None:
+            await self._app(scope, receive, guarded)
+        else:
+            await JSONResponse({"error": problem}, 403)(scope, receive, guarded)
+
+
+def _problem(headers: Headers, path: str) -> str | None:
+    # a name that another site had pointed at this machine would read the answers as its own
+    hosts = [host.rsplit(":", 1)[0].lower() for host in headers.getlist("host")]
+    if len(hosts) != 1 or hosts[0] not in HOSTS:
+        return f"the host {', '.join(hosts)[:80]!r} is not this machine; open http://127.0.0.1 with the studio's port"
+    # a link may lead here from anywhere, but only our own pages ask for answers
+    foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+    if foreign and path.startswith(("/api/", "/picture/")):
+        return "another site asked for this; open the studio itself"
+    return None
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The JSON object of a request's body."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip()
+    # a form of another site cannot send this type
+    if kind != "application/json":
+        raise BadInput(f"the body is {kind[:40] or 'of no type'!r}; send application/json")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise BodyTooLarge(f"the body has more than {LARGEST} bytes; send a part of the text")
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadInput("the body is no JSON; send one object") from None
+    if not isinstance(given, dict):
+        raise BadInput(f"the body is a JSON {type(given).__name__}; send one object")
+    return given

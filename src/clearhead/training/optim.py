@@ -1,0 +1,164 @@
+"""AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
+
+# G matrices of one shape · R rows · C columns
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.optim import AdamW, Muon, Optimizer
+
+from clearhead.errors import BadInput, require
+from clearhead.training.distributed import as_sharded, as_whole
+from clearhead.training.settings import Settings
+
+
+class BatchedMuon(Muon):
+    """torch's optimiser and its numbers; a GPU gets a few large products a step instead of hundreds of small ones."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Take a step; parts of matrices, as FSDP leaves them to each rank, go torch's own way."""
+        if any(isinstance(weight, DTensor) for group in self.param_groups for weight in group["params"]):
+            super().step(closure)
+            return
+        for group in self.param_groups:
+            alike: dict[torch.Size, list[Tensor]] = {}
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    alike.setdefault(weight.shape, []).append(weight)
+            for weights in alike.values():
+                self._update(weights, group)
+
+    def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
+        moments = [self.state[weight]["momentum_buffer"] for weight in weights]
+        gradient = torch.stack([weight.grad for weight in weights if weight.grad is not None])
+        old, moment = torch.stack(weights), torch.stack(moments)
+        following = moment.lerp(gradient, 1 - group["momentum"])
+        ahead = gradient.lerp(following, group["momentum"])  # Nesterov's look ahead
+        turned = orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        # updates of the size AdamW's have (Liu et al. 2025)
+        rate = group["lr"] * 0.2 * math.sqrt(max(weights[0].shape))
+        new = (old * (1 - group["lr"] * group["weight_decay"])).add_(turned, alpha=-rate)
+        bad = getattr(self, "found_inf", None)  # as torch's other optimisers are told of a step to leave out
+        if bad is not None:
+            new, following = torch.where(bad > 0, old, new), torch.where(bad > 0, moment, following)
+        torch._foreach_copy_(weights, new.unbind())
+        torch._foreach_copy_(moments, following.unbind())
+
+
+def orthogonal(x: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """Bring all singular values of each matrix near 1, by Newton and Schulz's iteration: (G, R, C), in bf16."""
+    a, b, c = coefficients
+    tall = x.shape[1] > x.shape[2]
+    x = x.bfloat16()
+    x = x.mT if tall else x
+    x = x / x.flatten(1).norm(dim=1).clamp(min=eps)[:, None, None]
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+EPS = 1e-8
+_BLOCK = re.compile(r"(?:^|\.)(?:blocks|groups)\.(\d+)\.")  # ALBERT's shared layers are its groups
+
+
+def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
+    """Build the optimisers; each group's "scale" is its share of the learning rate (layer-wise decay)."""
+    named = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+    require(bool(named), "the network has no parameter to train; unfreeze some", BadInput)
+    top = 1 + max((depth for name in named if (depth := block_of(name)) is not None), default=-1)
+    muon: dict[float, list[nn.Parameter]] = {}
+    adam: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for name, weight in named.items():
+        scale = settings.layer_decay ** (top - _depth(name, top))
+        if settings.optimiser == "muon" and weight.ndim == 2 and block_of(name) is not None:
+            muon.setdefault(scale, []).append(weight)
+        else:
+            adam.setdefault((scale, weight.ndim >= 2), []).append(weight)
+    found: list[Optimizer] = []
+    if muon:
+        matrices = [{"params": weights, "scale": scale} for scale, weights in muon.items()]
+        # updates of the size AdamW's have, so that one learning rate serves both
+        found.append(
+            BatchedMuon(
+                matrices,
+                settings.learning_rate,
+                weight_decay=settings.weight_decay,
+                adjust_lr_fn="match_rms_adamw",
+            )
+        )
+    if adam:
+        groups = [
+            {"params": weights, "scale": scale, "weight_decay": settings.weight_decay if decays else 0.0}
+            for (scale, decays), weights in adam.items()
+        ]
+        found.append(AdamW(groups, settings.learning_rate, betas=settings.betas, eps=EPS, fused=True))
+    return found
+
+
+def set_learning_rate(optimisers: list[Optimizer], rate: float) -> None:
+    """Give every group its share of the rate."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = rate * group["scale"]
+
+
+def update(optimisers: list[Optimizer], bad: Tensor) -> None:
+    """Take a step unless it is bad. On a GPU the optimisers see to that, and the host never asks: it would wait."""
+    if bad.is_cpu and bad:
+        return
+    for optimiser in optimisers:
+        if not bad.is_cpu:
+            optimiser.found_inf = bad.float()  # type: ignore[attr-defined]
+        optimiser.step()
+
+
+def block_of(name: str) -> int | None:
+    """Give the number of the block a parameter is in; None outside the blocks."""
+    found = _BLOCK.search(name)
+    return int(found[1]) if found else None
+
+
+def _depth(name: str, top: int) -> int:
+    """Embeddings are -1, block i is i, what stands on the blocks is `top`."""
+    block = block_of(name)
+    if block is not None:
+        return block
+    return -1 if "embeddings" in name.split(".") else top
+
+
+def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, Tensor]:
+    """Give what the optimisers remember of each parameter, as "parameter/what"; of shards, all ranks must ask."""
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
+    return {
+        f"{names[weight]}/{what}": as_whole(value)
+        for optimiser in optimisers
+        for weight, memory in optimiser.state.items()
+        for what, value in memory.items()
+    }
+
+
+def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimiser_tensors` gave; torch decides on which device each number lies."""
+    names = {weight: name for name, weight in network.named_parameters()}
+    memories: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        name, what = key.rsplit("/", 1)
+        memories.setdefault(name, {})[what] = value
+    for optimiser in optimisers:
+        weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+        memory = {
+            place: {what: as_sharded(weight, value) for what, value in memories[names[weight]].items()}
+            for place, weight in enumerate(weights)
+            if names[weight] in memories
+        }
+        optimiser.load_state_dict({"state": memory, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,283 @@
+"""The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clearhead.data.dataset import TokenizedDataset
+from clearhead.data.encode import (
+    encode_answers,
+    encode_choices,
+    encode_instructions,
+    encode_pairs,
+    encode_tags,
+    encode_texts,
+    read_instructions,
+)
+from clearhead.data.examples import Labels
+from clearhead.data.formats import (
+    a_grade,
+    a_score,
+    is_dream,
+    read_choices,
+    read_conll,
+    read_dream,
+    read_pairs,
+    read_questions,
+    read_squad,
+    read_texts,
+    read_words,
+    some_classes,
+)
+from clearhead.errors import BadConfig, BadInput, WrongTask, require
+from clearhead.evaluation.tasks import EVALUATIONS, Figures
+from clearhead.models.gpt import Gpt2
+from clearhead.nn.heads import SentenceVector
+from clearhead.pipelines.model import Model
+from clearhead.text import Tokenizer
+from clearhead.training.tasks import (
+    Choose,
+    Classify,
+    ClassifyAndContinue,
+    Contrast,
+    CosineRegression,
+    FindSpans,
+    MultiLabel,
+    NextToken,
+    Regress,
+    SimilarityOrder,
+    TagTokens,
+)
+from clearhead.training.tasks.task import Task
+
+Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
+
+
+def similar_pairs(source: Path | str, columns: Columns) -> list[Any]:
+    """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
+    examples = read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
+    largest = max((example.score or 0.0 for example in examples), default=0.0)
+    scale = 5.0 if largest > 1 else 1.0
+    return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
+
+
+def tagged_words(source: Path | str, columns: Columns) -> list[Any]:
+    """CoNLL's columns, or records with lists of words and tags."""
+    named = _renamed(columns, "tag", text="words", label="tags")
+    if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
+        return list(read_words(source, **named))
+    require(
+        not named, f"{source} is read as CoNLL, whose columns have no names; leave --text and --label out", BadInput
+    )
+    return list(read_conll(source, iob2=True))
+
+
+def asked_questions(source: Path | str, columns: Columns) -> list[Any]:
+    """SQuAD's own layout, or flat records with the same names."""
+    _renamed(columns, "answer")
+    return list(read_squad(source) if str(source).endswith(".json") else read_questions(source))
+
+
+def offered_choices(source: Path | str, columns: Columns) -> list[Any]:
+    """DREAM's own layout, or records with a context and choices."""
+    named = _renamed(columns, "choose", text="context", pair="choices", label="label")
+    return list(read_dream(source) if is_dream(source) else read_choices(source, **named))
+
+
+def judged_passages(source: Path | str, columns: Columns) -> list[Any]:
+    """Queries with a passage each, and how relevant it is: 0 is not at all."""
+    rows = read_texts(source, parse=a_grade, **columns)
+    require(
+        all(row.pair is not None for row in rows),
+        f"{source} has no passages beside its queries; name their column with --pair",
+        BadInput,
+    )
+    return list(rows)
+
+
+def _renamed(columns: Columns, kind: str, **names: str) -> dict[str, Any]:
+    """Give the columns under the names of a reader's arguments; refuse one that this kind of task does not have."""
+    for role in columns:
+        require(role in names, f"the data of {kind} has no column for --{role}; leave it out", BadInput)
+    return {names[role]: column for role, column in columns.items()}
+
+
+Read = Callable[[Path | str, Columns], list[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What an objective may be told; a kind that does not know an option refuses it."""
+
+    class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
+    label_smoothing: float = 0.0
+    ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
+    lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
+
+    def __post_init__(self) -> None:
+        smoothing = self.label_smoothing
+        require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}", BadConfig)
+        weight = self.lm_weight
+        require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}", BadConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """One kind of task. `head` is None where the encoder itself is trained."""
+
+    read: Read
+    labels: Callable[[Sequence[Any]], Labels | None]
+    encode: Callable[[Sequence[Any], Tokenizer, Labels | None, int], TokenizedDataset]
+    task: Callable[[Model, TokenizedDataset, Options], Task]
+    head: str | None
+    outputs: Callable[[Labels | None], int]
+    problem: str | None = None
+    options: tuple[str, ...] = ()  # those of `Options` that it knows
+    capitals: bool = False  # whether its data can tell them
+
+    def prepare(self, model: Model, labels: Labels | None) -> Model:
+        """Put the head of this kind on the model's encoder."""
+        if self.head is None:
+            return model
+        names = None if labels is None else labels.names
+        return model.with_head(self.head, self.outputs(labels), labels=names, problem=self.problem)
+
+
+def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Figures:
+    """Measure a model on the examples of a kind."""
+    return EVALUATIONS[name](model, examples)
+
+
+def _classes(examples: Sequence[Any]) -> Labels:
+    found = Labels.of(example.label for example in examples)
+    require(len(found) > 1, f"all examples have the label {found.names[0]!r}; give data with two or more", BadInput)
+    return found
+
+
+def _told(model: Model, encoded: TokenizedDataset, target: str, options: Options) -> dict[str, Any]:
+    """What a choice of classes is told; weights are in inverse proportion to the counts, 1 on average over examples."""
+    weights = None
+    if options.class_weights:
+        classes = {**encoded.targets, **encoded.token_targets}[target]
+        counts = np.bincount(classes[classes >= 0], minlength=len(model.labels or ()))
+        weights = torch.from_numpy(counts.sum() / (len(counts) * np.maximum(counts, 1))).float()
+    return {"class_weights": weights, "label_smoothing": options.label_smoothing}
+
+
+def _classify(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+    told = _told(model, encoded, "classes", options)
+    if not options.lm_weight:
+        return Classify(model.network, **told)
+    family = model.checkpoint.description.family
+    require(
+        isinstance(model.encoder, Gpt2), f"lm_weight is for gpt2, which reads forwards; this is {family}", WrongTask
+    )
+    return ClassifyAndContinue(model.network, weight=options.lm_weight, **told)
+
+
+def _tag(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+    return TagTokens(model.network, **_told(model, encoded, "tags", options))
+
+
+def _similar(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+    vector = model.checkpoint.sentence or SentenceVector("mean")
+    if "similarity" in encoded.targets:
+        return (SimilarityOrder if options.ranking else CosineRegression)(model.network, vector)
+    require(not options.ranking, "ranking=true needs pairs with scores; these have none", BadInput)
+    return Contrast(model.network, vector)
+
+
+def _instruct(model: Model, *_: Any) -> Task:
+    family = model.checkpoint.description.family
+    hint = f"{family} reads a source; train it with: finetune translation --text prompt --pair answer"
+    require(isinstance(model.encoder, Gpt2), hint, WrongTask)
+    return NextToken(model.network)
+
+
+TASK_SPECS: dict[str, TaskSpec] = {
+    "classify": TaskSpec(
+        read=lambda source, columns: list(read_texts(source, **columns)),
+        labels=_classes,
+        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        task=_classify,
+        head="classes",
+        outputs=lambda labels: len(labels or ()),
+        problem="single_label_classification",
+        options=("class_weights", "label_smoothing", "lm_weight"),
+        capitals=True,
+    ),
+    "label": TaskSpec(
+        read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
+        labels=lambda examples: Labels.of(label for example in examples for label in example.label),
+        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        task=lambda model, *_: MultiLabel(model.network),
+        head="classes",
+        outputs=lambda labels: len(labels or ()),
+        problem="multi_label_classification",
+        capitals=True,
+    ),
+    "regress": TaskSpec(
+        read=lambda source, columns: list(read_texts(source, parse=a_score, **columns)),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_texts(examples, tokenizer, length=length),
+        task=lambda model, *_: Regress(model.network),
+        head="classes",
+        outputs=lambda _: 1,
+        problem="regression",
+        capitals=True,
+    ),
+    "tag": TaskSpec(
+        read=tagged_words,
+        labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
+        encode=lambda examples, tokenizer, labels, length: (
+            encode_tags(examples, tokenizer, labels, length=length).encoded
+        ),
+        task=_tag,
+        head="tags",
+        outputs=lambda labels: len(labels or ()),
+        options=("class_weights", "label_smoothing"),
+        capitals=True,
+    ),
+    "answer": TaskSpec(
+        read=asked_questions,
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length),
+        task=lambda model, *_: FindSpans(model.network),
+        head="span",
+        outputs=lambda _: 2,
+        capitals=True,
+    ),
+    "choose": TaskSpec(
+        read=offered_choices,
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_choices(examples, tokenizer, length=length),
+        task=lambda model, *_: Choose(model.network),
+        head="choice",
+        outputs=lambda _: 1,
+    ),
+    "similar": TaskSpec(
+        read=similar_pairs,
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_pairs(examples, tokenizer, length=length),
+        task=_similar,
+        head=None,
+        outputs=lambda _: 0,
+        options=("ranking",),
+    ),
+    "instruct": TaskSpec(
+        read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),
+        labels=lambda _: None,
+        encode=lambda examples, tokenizer, _, length: encode_instructions(examples, tokenizer, length=length),
+        task=_instruct,
+        head="causal_lm",
+        outputs=lambda _: 0,
+    ),
+}
+
+# what can be measured: all that can be learnt, and search, which needs no training of its own
+READERS: dict[str, Read] = {**{name: kind.read for name, kind in TASK_SPECS.items()}, "search": judged_passages}

@@ -1,0 +1,101 @@
+"""A small model learns from a large one: from its answers (DistilBERT) or from its attention (MiniLM)."""
+
+# N packed tokens · H heads · K head width
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.data.batch import Batch
+from clearhead.errors import BadConfig, require
+from clearhead.nn.hooks import record
+from clearhead.nn.network import Network
+from clearhead.objectives.distillation import WEIGHTS, relations, same_direction, soft_targets
+from clearhead.objectives.language import masked_lm
+from clearhead.objectives.loss import Loss
+from clearhead.training.tasks.task import encode, need_heads, read
+
+
+class Distillation:
+    """Agree with a teacher's answers and hidden states, and fill masks. Targets: where, labels."""
+
+    def __init__(self, student: Network, teacher: Network) -> None:
+        need_heads(student, "masked_lm", who="the student")
+        need_heads(teacher, "masked_lm", who="the teacher")
+        _need_same(student, teacher, "vocab_size", "hidden_size")
+        self.network: nn.Module = student
+        self.weights: Mapping[str, float] = WEIGHTS
+        self.teacher = _frozen(teacher)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count all tokens, and the masked ones."""
+        return {
+            "soft_targets": batch.tokens,
+            "masked_lm": batch.targets["labels"].shape[0],
+            "cosine": batch.tokens,
+        }
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run both on the same masked text."""
+        hidden, logits = _everywhere(self.network, batch)
+        with torch.no_grad():
+            their_hidden, their_logits = _everywhere(self.teacher.to(batch.ids.device), batch)
+        return {
+            "soft_targets": soft_targets(logits, their_logits),
+            "masked_lm": masked_lm(logits[batch.targets["where"]], batch.targets["labels"]),
+            "cosine": same_direction(hidden, their_hidden),
+        }
+
+
+class RelationDistillation:
+    """Relate the tokens of a text as a teacher's last layer does; widths, heads and depths may differ. Targets: none.
+
+    Whatever the student has after the queries, keys and values of its last layer gets no gradient.
+    """
+
+    def __init__(self, student: Network, teacher: Network, *, relation_heads: int) -> None:
+        _need_same(student, teacher, "vocab_size")
+        self.network: nn.Module = student
+        self.weights: Mapping[str, float] = {"queries": 1.0, "keys": 1.0, "values": 1.0}
+        self.teacher, self.relation_heads = _frozen(teacher), relation_heads
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count all tokens, for each part."""
+        return dict.fromkeys(self.weights, batch.tokens)
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run both and compare the queries, keys and values of their last layers."""
+        ours = _attended(self.network, batch)
+        with torch.no_grad():
+            theirs = _attended(self.teacher.to(batch.ids.device), batch)
+        return {
+            name: relations(student, teacher, batch.layout, self.relation_heads)
+            for name, student, teacher in zip(self.weights, ours, theirs, strict=True)
+        }
+
+
+def _frozen(teacher: Network) -> Network:
+    return teacher.eval().requires_grad_(False)
+
+
+def _everywhere(network: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Run the encoder and the masked-LM head on every token."""
+    hidden = encode(network, batch)
+    return hidden, read(network, "masked_lm", hidden, batch)
+
+
+def _attended(network: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the encoder and give the queries, keys and values of its last layer, (N, H, K) each."""
+    with record(network.encoder.blocks[-1].attention.attend) as calls:
+        encode(network, batch)
+    q, k, v, _ = calls[-1].inputs  # ALBERT's layers are one and the same, called once for each
+    return q, k, v
+
+
+def _need_same(student: Network, teacher: Network, *fields: str) -> None:
+    for field in fields:
+        ours, theirs = (getattr(network.encoder.config, field) for network in (student, teacher))
+        message = f"{field} is {ours} in the student and {theirs} in the teacher; this distillation needs them equal"
+        require(ours == theirs, message, BadConfig)

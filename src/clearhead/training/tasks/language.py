@@ -1,0 +1,321 @@
+"""Language modelling: masked, causal, permuted, replaced tokens, translation, word vectors."""
+
+# N packed tokens · V vocabulary
+# N packed tokens · M asked tokens · V vocabulary
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from clearhead.data.batch import Batch
+from clearhead.data.pretraining import next_tokens
+from clearhead.errors import BadConfig, BadInput, require
+from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
+from clearhead.nn.heads import MaskedLMHead
+from clearhead.nn.network import Network
+from clearhead.objectives.classification import one_class
+from clearhead.objectives.language import (
+    IGNORE,
+    WEIGHTS,
+    agreement,
+    causal_lm,
+    corrupt,
+    count_pairs,
+    masked_lm,
+    negative_sampling,
+    replaced_tokens,
+    sample_tokens,
+    sentence_pairs,
+)
+from clearhead.objectives.loss import Loss
+from clearhead.training.tasks.task import answer, beside, encode, fill, need_heads, read
+
+Pairs = Literal["next_sentence", "sentence_order"]
+
+
+class MaskedLM:
+    """Fill masks. Targets: where, labels."""
+
+    def __init__(self, network: Network) -> None:
+        need_heads(network, "masked_lm")
+        self.network: nn.Module = network
+        self.weights: Mapping[str, float] = {"masked_lm": 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the masked tokens."""
+        return {"masked_lm": batch.targets["labels"].shape[0]}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the head at the masked places alone."""
+        logits = fill(self.network, encode(self.network, batch), batch)
+        return {"masked_lm": masked_lm(logits, batch.targets["labels"])}
+
+
+class MaskedLMWithPairs:
+    """Fill masks and judge pairs with the head named `kind`. Targets: where, labels, and the one named `kind`."""
+
+    def __init__(self, network: Network, kind: Pairs) -> None:
+        need_heads(network, "masked_lm", kind)
+        self.network: nn.Module = network
+        self.kind = kind
+        self.weights: Mapping[str, float] = {"masked_lm": 1.0, kind: 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the masked tokens and the pairs."""
+        return {"masked_lm": batch.targets["labels"].shape[0], self.kind: count_pairs(batch.targets[self.kind])}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the encoder once and both heads on what it gives."""
+        hidden = encode(self.network, batch)
+        filled, judged = fill(self.network, hidden, batch), read(self.network, self.kind, hidden, batch)
+        return {
+            "masked_lm": masked_lm(filled, batch.targets["labels"]),
+            self.kind: sentence_pairs(judged, batch.targets[self.kind]),
+        }
+
+
+class NextToken:
+    """The token after each, by a head "causal_lm" or by `network(ids, layout)`, which gives logits (N, V).
+
+    Targets: next (N,), -100 where there is none.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+        self.weights: Mapping[str, float] = {"next": 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the tokens that are followed by one."""
+        return {"next": int((batch.targets["next"] != IGNORE).sum())}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Cross-entropy of each token."""
+        head = ("causal_lm",) if isinstance(self.network, Network) else ()
+        logits = self.network(*head, batch.ids, batch.layout)
+        return {"next": causal_lm(logits, batch.targets["next"])}
+
+
+class ClassifyAndContinue:
+    """A class for each text, and its next tokens beside (Radford et al. 2018, section 3.2): classes + weight · next.
+
+    The network reads from left to right. Targets: classes (B,) int; what comes next is in the ids.
+    """
+
+    def __init__(
+        self, network: Network, *, weight: float, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+    ) -> None:
+        need_heads(network, "classes")
+        self.network: nn.Module = network
+        self.weights: Mapping[str, float] = {"classes": 1.0, "next": weight}
+        self.class_weights, self.label_smoothing = class_weights, label_smoothing
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the texts, and their tokens that are followed by one."""
+        followed = batch.tokens - sum(length > 0 for length in batch.layout.lengths)
+        return {"classes": batch.layout.batch, "next": followed}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Read once: the last hidden state tells the class, every one the token after it."""
+        hidden = encode(self.network, batch)
+        logits = read(self.network, "classes", hidden, batch)
+        self.class_weights = beside(logits, self.class_weights)
+        classes = one_class(
+            logits, batch.targets["classes"], class_weights=self.class_weights, label_smoothing=self.label_smoothing
+        )
+        table = self.network.get_parameter("encoder.embeddings.token.weight")  # also the output matrix
+        return {"classes": classes, "next": causal_lm(hidden @ table.mT, next_tokens(batch.ids, batch.layout))}
+
+
+class BothNeighbours:
+    """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+        self.weights: Mapping[str, float] = {"next": 0.5, "previous": 0.5}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the tokens that have a neighbour on each side."""
+        return {name: int((batch.targets[name] != IGNORE).sum()) for name in self.weights}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Cross-entropy of each token in each direction."""
+        logits = self.network(batch.ids, batch.layout)
+        return {name: causal_lm(one, batch.targets[name]) for name, one in zip(self.weights, logits, strict=True)}
+
+
+class Translation:
+    """Each word of the target from its source and the words before. Targets: none but the ids; it needs a `source`.
+
+    With `agreement`, every pair is read twice while the network learns, and both readings should say the same.
+    """
+
+    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0, agreement: float = 0.0) -> None:
+        self.network = network
+        self.weights: Mapping[str, float] = {"words": 1.0, "agreement": agreement} if agreement else {"words": 1.0}
+        self.label_smoothing = label_smoothing
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the words of the targets."""
+        return dict.fromkeys(self.weights, batch.tokens)
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Cross-entropy of each word."""
+        twice = "agreement" in self.weights and self.network.training
+        read = batch.twice() if twice else batch
+        logits = write(self.network, read)
+        words = causal_lm(logits, read.ids, label_smoothing=self.label_smoothing)
+        if not twice:
+            return {"words": words}
+        return {"words": Loss(words.total / 2, batch.tokens, words.metrics), "agreement": agreement(logits)}
+
+
+def write(network: Any, batch: Batch) -> Tensor:
+    """Teacher forcing: logits (N, V) for `batch.ids`, each from `batch.source` and the ids before it.
+
+    A network with a head "causal_lm" is given the ids after its start token; another does that itself.
+    """
+    if not isinstance(network, Network):
+        return network(batch)
+    before = batch.ids.roll(1).masked_fill(batch.layout.positions == 0, network.encoder.config.start)
+    return network("causal_lm", before, batch.layout, batch.source)
+
+
+class GuessInOrder:
+    """Each asked word from those before it in its text's order. Targets: place; the source's: rank."""
+
+    def __init__(self, network: Network) -> None:
+        need_heads(network, "permutation_lm")
+        self.network: nn.Module = network
+        self.weights: Mapping[str, float] = {"words": 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the asked words."""
+        return {"words": batch.tokens}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Let the questions ask the text: cross-entropy of each."""
+        text = batch.source
+        if text is None:
+            raise BadInput("the batch holds questions and no text; make it with data.permutation")
+        counts = batch.layout.offsets.diff().long()
+        firsts = text.layout.offsets[:-1].long().repeat_interleave(counts, output_size=batch.tokens)
+        where, rank = firsts + batch.targets["place"], text.targets["rank"]
+        network: Any = self.network
+        hidden = network.encoder.guess(text.ids, text.layout, rank, where, batch.layout, text.segments)
+        logits = network.heads["permutation_lm"](hidden, batch.layout)  # (M, V)
+        return {"words": masked_lm(logits, batch.ids)}
+
+
+class ReplacedTokens:
+    """Fill masks, then find what was filled wrongly. Targets: where, labels. The two share their embeddings."""
+
+    def __init__(self, generator: Network, discriminator: Network) -> None:
+        need_heads(generator, "masked_lm", who="the generator")
+        need_heads(discriminator, "replaced", who="the discriminator")
+        share_embeddings(generator, discriminator)
+        self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
+        self.weights: Mapping[str, float] = WEIGHTS
+        self.generator, self.discriminator = generator, discriminator
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the masked tokens, and all tokens."""
+        return {"masked_lm": batch.targets["labels"].shape[0], "replaced": batch.tokens}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the generator on the masked text and the discriminator on what it made of it."""
+        logits = fill(self.generator, encode(self.generator, batch), batch)
+        corrupted = corrupt(batch, sample_tokens(logits))
+        found = answer(self.discriminator, "replaced", corrupted)
+        return {
+            "masked_lm": masked_lm(logits, batch.targets["labels"]),
+            "replaced": replaced_tokens(found, corrupted.targets["replaced"]),
+        }
+
+
+class ReplacedAndMasked:
+    """ELECTRA for a model that is to fill masks as well: one masked place in five stays a mask for the discriminator.
+
+    There its own masked-LM head is trained; everywhere else it finds what the generator replaced, a mask counting as
+    replaced. Targets: where, labels, and next_sentence if there is such a head.
+    """
+
+    EVERY = 5  # at a rate of 15 %, 3 % of the tokens
+
+    def __init__(self, generator: Network, discriminator: Network, mask_id: int) -> None:
+        need_heads(generator, "masked_lm", who="the generator")
+        need_heads(discriminator, "replaced", "masked_lm", who="the discriminator")
+        share_embeddings(generator, discriminator)
+        self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
+        pairs = {"next_sentence": 1.0} if "next_sentence" in discriminator.heads else {}
+        self.weights: Mapping[str, float] = {
+            "generator": WEIGHTS["masked_lm"],
+            "replaced": WEIGHTS["replaced"],
+            "masked_lm": 1.0,
+            **pairs,
+        }
+        self.generator, self.discriminator, self.mask_id = generator, discriminator, mask_id
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the masked tokens of both, all tokens, and perhaps the pairs."""
+        masked = batch.targets["labels"].shape[0]
+        counts = {"generator": masked, "replaced": batch.tokens, "masked_lm": -(-masked // self.EVERY)}
+        if "next_sentence" in self.weights:
+            counts["next_sentence"] = count_pairs(batch.targets["next_sentence"])
+        return counts
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the generator on the masked text and the discriminator on what it made of it, with some masks left."""
+        where, labels = batch.targets["where"], batch.targets["labels"]
+        logits = fill(self.generator, encode(self.generator, batch), batch)
+        sampled = sample_tokens(logits)
+        sampled[:: self.EVERY] = self.mask_id
+        corrupted = corrupt(batch, sampled)
+        hidden = encode(self.discriminator, corrupted)
+        found = read(self.discriminator, "replaced", hidden, corrupted)
+        own = self.discriminator.heads["masked_lm"](hidden, batch.layout, where[:: self.EVERY])
+        losses = {
+            "generator": masked_lm(logits, labels),
+            "replaced": replaced_tokens(found, corrupted.targets["replaced"]),
+            "masked_lm": masked_lm(own, labels[:: self.EVERY]),
+        }
+        if "next_sentence" in self.weights:
+            judged = read(self.discriminator, "next_sentence", hidden, batch)
+            losses["next_sentence"] = sentence_pairs(judged, batch.targets["next_sentence"])
+        return losses
+
+
+def share_embeddings(generator: Network, discriminator: Network) -> None:
+    """Give the generator the discriminator's embeddings (section 3.2), each projected to its own width if need be."""
+    theirs, ours = (inner_of(network.encoder.embeddings) for network in (discriminator, generator))
+    shapes = [{name: tuple(p.shape) for name, p in tables.named_parameters()} for tables in (ours, theirs)]
+    require(
+        shapes[0] == shapes[1],
+        f"generator and discriminator share their embeddings, but have {shapes[0]} and {shapes[1]}; "
+        "give both the same vocabulary, positions and embedding width",
+        BadConfig,
+    )
+    if isinstance(generator.encoder.embeddings, FactorisedEmbeddings):
+        generator.encoder.embeddings.inner = theirs
+    else:
+        generator.encoder.embeddings = theirs
+    for head in generator.heads.values():
+        if isinstance(head, MaskedLMHead):
+            head.weight = theirs.token.weight
+
+
+class GuessWord:
+    """Which word stood there? `network(ids, layout, candidates)` gives logits. Targets: candidates (M, 1 + K)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+        self.weights: Mapping[str, float] = {"word": 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the words to guess."""
+        return {"word": batch.layout.batch}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Negative sampling."""
+        candidates = batch.targets["candidates"]
+        return {"word": negative_sampling(self.network(batch.ids, batch.layout, candidates), candidates)}

@@ -1,0 +1,59 @@
+"""What every task is: a network, and the parts of its loss."""
+
+# N packed tokens · M masked tokens · D width · V vocabulary
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.data.batch import Batch
+from clearhead.errors import WrongTask, require
+from clearhead.nn.network import Network
+from clearhead.objectives.loss import Loss
+
+
+class Task(Protocol):
+    """Encoder, heads and objectives, put together by a recipe."""
+
+    network: nn.Module
+    weights: Mapping[str, float]
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the items of each part, from the targets alone: a step's totals are known before its first pass."""
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the network and give one loss for each part."""
+
+
+def need_heads(network: Network, *names: str, who: str = "this model") -> None:
+    """Refuse a network that lacks a head, before anything is spent."""
+    for name in names:
+        has = ", ".join(network.heads) or "none"
+        require(name in network.heads, f"{who} has no head {name!r} to train; it has {has}", WrongTask)
+
+
+def encode(network: Any, batch: Batch) -> Tensor:
+    """Run the encoder: hidden states (N, D)."""
+    return network.encoder(batch.ids, batch.layout, batch.segments)
+
+
+def answer(network: Any, head: str, batch: Batch) -> Tensor:
+    """Run the encoder and one head."""
+    return network(head, batch.ids, batch.layout, batch.segments)
+
+
+def read(network: Any, head: str, hidden: Tensor, batch: Batch) -> Tensor:
+    """Run one head on hidden states that are there already."""
+    return network.heads[head](hidden, batch.layout)
+
+
+def fill(network: Any, hidden: Tensor, batch: Batch) -> Tensor:
+    """Run the masked-LM head at the masked places alone: logits (M, V)."""
+    return network.heads["masked_lm"](hidden, batch.layout, batch.targets["where"])
+
+
+def beside(logits: Tensor, class_weights: Tensor | None) -> Tensor | None:
+    """Bring class weights to where the logits are; nothing happens from the second time on."""
+    return None if class_weights is None else class_weights.to(logits.device, torch.float32)
