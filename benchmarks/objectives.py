@@ -27,8 +27,7 @@ from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.shards import tokenise
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
-from clearhead.nn.heads import Pooler, SequenceHead
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network, Pooler, SequenceHead
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import train

@@ -6,7 +6,6 @@ import io
 import json
 import lzma
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -16,16 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from clearhead.errors import BadInput, NotFound, require
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def valid_text(text: str) -> str:
-    """Half a surrogate pair is no character and the library refuses it: one U+FFFD for each keeps offsets right."""
-    require(isinstance(text, str), f"A text must be a string, not {type(text).__name__}.", BadInput)
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
+from clearhead.errors import BadInput, NotFound, require, valid_text
 
 _BLOCK = 1 << 17
 

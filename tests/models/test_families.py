@@ -20,9 +20,9 @@ from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.models.roberta import RobertaConfig
+from clearhead.nn.heads import Network
 from clearhead.nn.hooks import record
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved
 from references import MODELS, batch_for, outputs_of
 

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 from clearhead.hub.checkpoint import build_network
 from clearhead.hub.config import Description
 from clearhead.models import FAMILIES
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Layout, Packed, Padded
-from clearhead.nn.network import Network
 from references import MODELS, outputs_of, randomised
 
 HEADS = ("masked_lm", "classes")

@@ -9,7 +9,7 @@ from clearhead.models.albert import Albert, AlbertConfig
 from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.distilbert import heads as distilbert_heads
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.objectives.distillation import alternate_layers, same_direction, soft_targets, spread
 
 torch.set_num_threads(1)

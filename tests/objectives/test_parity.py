@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
 from clearhead.hub.checkpoint import read_folder
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Padded
-from clearhead.nn.network import Network
 from clearhead.objectives.language import replaced_tokens
 from clearhead.training.tasks import Choose, Classify, FindSpans, MaskedLM, MaskedLMWithPairs, MultiLabel, Regress
 from clearhead.training.tasks import TagTokens as Tag

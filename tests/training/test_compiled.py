@@ -11,8 +11,8 @@ from clearhead.data.rng import rng
 from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.nn import attention as attend
 from clearhead.nn.attention import MaskSpec
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.training.step import _Weighed, in_half, mark, steady
 from clearhead.training.tasks import Classify, FindSpans, MaskedLM, TagTokens
 from clearhead.training.tasks.task import Task

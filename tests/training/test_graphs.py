@@ -12,8 +12,8 @@ from clearhead.data.examples import PairExample
 from clearhead.models import EVERY
 from clearhead.models.bert import Bert, BertConfig
 from clearhead.models.transformer import Transformer, TransformerConfig
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.training.cuda_graphs import Shape, fill_offsets, graphed, is_recordable
 from clearhead.training.recipes.translate import NEW, Translate, prepare
 

@@ -11,8 +11,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, WrongTask
 from clearhead.models import albert, bert, electra
 from clearhead.nn.embeddings import initialise
-from clearhead.nn.heads import ReplacedTokenHead, SentenceVector
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network, ReplacedTokenHead, SentenceVector
 from clearhead.training.tasks import (
     Choose,
     Classify,

@@ -17,7 +17,7 @@ from clearhead.data.batch import Batch
 from clearhead.data.rng import rng
 from clearhead.hub.weights import read_tensors
 from clearhead.models.bert import Bert, BertConfig, heads
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.objectives.loss import Loss
 from clearhead.training import checkpoint
 from clearhead.training.checkpoint import TENSORS, checkpoints

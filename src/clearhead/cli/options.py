@@ -129,7 +129,7 @@ def check_texts(texts: Sequence[str]) -> None:
 
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     """The model for a use in 8 bits; refused where that changes the results of the first inputs."""
-    from clearhead.nn.network import Network
+    from clearhead.nn.heads import Network
     from clearhead.pipelines.model import Model, Skilled
 
     checkpoint = (model.able(use) if isinstance(model, Skilled) else model).checkpoint

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from clearhead.data.tables import open_hub
-from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import Progress, Report, kind, optional, text_field, unpacked, valid_text
+from clearhead.errors import BadInput, NotFound, require, valid_text
+from clearhead.io import Progress, Report, kind, optional, text_field, unpacked
 
 _LOOK = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces

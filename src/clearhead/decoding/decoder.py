@@ -12,8 +12,8 @@ from torch import Tensor
 from clearhead.errors import BadCheckpoint, WrongTask
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import lay_out
-from clearhead.nn.network import Network
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from clearhead.models import EVERY, GENERATORS
 from clearhead.models.xlnet import GuessHead
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import NO_END
-from clearhead.nn.heads import MaskedLMHead, NextTokenHead, Pooling, SentenceVector
+from clearhead.nn.heads import MaskedLMHead, Network, NextTokenHead, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
-from clearhead.nn.network import Network
 from clearhead.text import Tokenizer
 from clearhead.text.tokenizer import ANY_CLASS
 

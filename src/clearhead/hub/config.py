@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from clearhead.errors import BadCheckpoint, BadConfig
+from clearhead.errors import BadCheckpoint, BadConfig, typed
 from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import read_json
 from clearhead.models import EVERY
-from clearhead.nn.config import typed
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,8 @@ from clearhead.hub.config import is_number
 from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
 from clearhead.io import staged
-from clearhead.nn.heads import Pooling, SentenceVector
+from clearhead.nn.heads import Network, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
-from clearhead.nn.network import Network
 
 
 @torch.no_grad()

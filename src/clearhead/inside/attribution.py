@@ -17,10 +17,9 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.inside.page import rounded
 from clearhead.inside.trace import Layer, trace_ids
-from clearhead.nn.heads import LastTokenHead, TransformedPooler
+from clearhead.nn.heads import LastTokenHead, Network, TransformedPooler
 from clearhead.nn.hooks import evaluating
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import check_head
 from clearhead.text import Encoding

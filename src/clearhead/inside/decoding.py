@@ -15,8 +15,8 @@ from clearhead.errors import BadInput, require
 from clearhead.inside.page import View, check_length, page, rounded
 from clearhead.nn.alignment import AttentionContext
 from clearhead.nn.attention import scaled_dot_product
+from clearhead.nn.heads import Network
 from clearhead.nn.hooks import Call, record
-from clearhead.nn.network import Network
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer

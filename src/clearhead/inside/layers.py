@@ -13,9 +13,9 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.inside.page import View, check_length, cosines, page, rounded
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating, hidden_states
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 

@@ -18,10 +18,10 @@ from clearhead.inside.page import View
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import inner_of
+from clearhead.nn.heads import Encoder
 from clearhead.nn.hooks import Call, evaluating, record
 from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
-from clearhead.nn.network import Encoder
 from clearhead.nn.relative import RelativeAttention, RelativeBias
 from clearhead.text import Encoding, Tokenizer
 

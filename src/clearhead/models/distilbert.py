@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from clearhead.errors import check_config, check_heads
 from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock
-from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
 from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
@@ -41,7 +41,8 @@ class DistilBertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self, self.activation)
+        check_config(self)
+        activation(self.activation)
         check_heads(self.dim, self.n_heads, names=("dim", "n_heads"))
 
     @property

@@ -10,9 +10,9 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from clearhead.errors import check_config, check_heads
 from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock
-from clearhead.nn.config import check_config, check_heads
+from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
@@ -39,7 +39,8 @@ class ElectraConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self, self.hidden_act)
+        check_config(self)
+        activation(self.hidden_act)
         check_heads(self.hidden_size, self.num_attention_heads)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from clearhead.nn.config import check_config
+from clearhead.errors import check_config
 from clearhead.nn.embeddings import CharacterWords
 from clearhead.nn.layout import Packed
 from clearhead.nn.recurrent import Recurrent, reversed_places

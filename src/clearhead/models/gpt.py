@@ -11,10 +11,9 @@ from math import sqrt
 
 from torch import Tensor, nn
 
-from clearhead.errors import require
-from clearhead.nn.blocks import FeedForward, PreNormBlock
+from clearhead.errors import check_config, check_heads, require
+from clearhead.nn.blocks import FeedForward, PreNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.decoder import SelfAttention
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, LastTokenHead, NextTokenHead, TokenHead, build_heads
@@ -42,7 +41,8 @@ class Gpt2Config:
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        check_config(self, self.activation_function)
+        check_config(self)
+        activation(self.activation_function)
         check_heads(self.n_embd, self.n_head, ("n_embd", "n_head"))
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
             rate = getattr(self, name)

@@ -11,10 +11,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from clearhead.errors import require
+from clearhead.errors import check_config, check_heads, require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
-from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
 from clearhead.nn.heads import (
     HeadMakers,

@@ -12,7 +12,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from clearhead.nn.config import check_config
+from clearhead.errors import check_config
 from clearhead.nn.layout import Packed, lay_out
 from clearhead.nn.recurrent import Recurrent, States
 

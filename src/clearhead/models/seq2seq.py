@@ -15,9 +15,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, check_config, require
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
-from clearhead.nn.config import check_config
 from clearhead.nn.hooks import evaluating, record
 from clearhead.nn.layout import Packed, lay_out
 from clearhead.nn.recurrent import Recurrent, States, joined_directions

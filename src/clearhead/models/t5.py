@@ -12,10 +12,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from clearhead.errors import require
+from clearhead.errors import check_config, require
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.config import check_config
 from clearhead.nn.decoder import (
     CrossAttention,
     PreNormDecoderBlock,

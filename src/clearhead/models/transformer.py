@@ -11,11 +11,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from clearhead.errors import require
+from clearhead.errors import check_config, check_heads, require
 from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock
+from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.config import check_config, check_heads
 from clearhead.nn.decoder import (
     CrossAttention,
     PostNormDecoderBlock,
@@ -52,7 +51,8 @@ class TransformerConfig:
     eos_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self, self.activation_function)
+        check_config(self)
+        activation(self.activation_function)
         check_heads(self.d_model, self.encoder_attention_heads, ("d_model", "encoder_attention_heads"))
         check_heads(self.d_model, self.decoder_attention_heads, ("d_model", "decoder_attention_heads"))
         require(self.d_model % 2 == 0, f"d_model must be even for sines and cosines, got {self.d_model}")

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import require
-from clearhead.nn.config import check_config
+from clearhead.errors import check_config, require
 from clearhead.nn.layout import Packed
 
 

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.nn.blocks import FeedForward
-from clearhead.nn.config import check_config, check_heads
+from clearhead.errors import check_config, check_heads
+from clearhead.nn.blocks import FeedForward, activation
 from clearhead.nn.embeddings import NO_END, TokenEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
@@ -41,7 +41,8 @@ class XLNetConfig:
     eos_token_id: int = 2
 
     def __post_init__(self) -> None:
-        check_config(self, self.ff_activation)
+        check_config(self)
+        activation(self.ff_activation)
         check_heads(self.d_model, self.n_head, ("d_model", "n_head"))
 
     @property

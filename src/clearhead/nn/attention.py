@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput
-from clearhead.nn.config import check_heads
+from clearhead.errors import BadInput, check_heads
 from clearhead.nn.fused import linear, linear_add
 from clearhead.nn.layout import Backend, Layout, Packed, Padded
 from clearhead.nn.positions import Rotary

@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from clearhead.errors import check_heads
 from clearhead.nn.attention import Attend
 from clearhead.nn.cache import Cache, Keyed, Past
-from clearhead.nn.config import check_heads
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout
 

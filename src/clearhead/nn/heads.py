@@ -1,22 +1,63 @@
-"""Hidden states to answers. Every head is called as `head(hidden, layout)` and returns logits (or vectors)."""
+"""A network: an encoder with named heads. A head is called as `head(hidden, layout)` and gives logits or vectors."""
 
 # B batch · M chosen tokens · E embedding width · D width · L labels · V vocabulary; … is (N) packed or (B, T) padded
 
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.nn.blocks import activation
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.fused import project
-from clearhead.nn.layout import Layout
+from clearhead.nn.layout import Layout, Padded
 
 Pooling = Literal["mean", "first", "max", "weighted"]
 HeadMakers = dict[str, Callable[[int], nn.Module]]  # from the number of outputs, by the head's name
+
+
+class Network(nn.Module):
+    """Ids to logits: one encoder, any number of named heads."""
+
+    def __init__(self, encoder: nn.Module, heads: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.encoder: Any = encoder  # an Encoder and a Module
+        self.heads = nn.ModuleDict(heads)
+
+    def forward(self, head: str, ids: Tensor, layout: Layout | None = None, beside: Any = None) -> Tensor:
+        """Run the encoder and one head: ids (N,) packed or (B, T) padded -> what the head returns.
+
+        `beside` is what the family reads beside the ids: segments, or the `Source` of an encoder–decoder.
+        """
+        if head not in self.heads:
+            raise WrongTask(f"this model has no head {head!r}; it has {', '.join(self.heads) or 'none'}")
+        layout = layout or Padded.full(ids)
+        return self.heads[head](self.encoder(ids, layout, beside), layout)
+
+
+class Encoder(Protocol):
+    """What every encoder in models/ is: embeddings, then blocks, then perhaps a last norm."""
+
+    embeddings: Any
+    blocks: nn.ModuleList
+
+    @property
+    def config(self) -> Any:
+        """The family's configuration."""
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+
+    def __call__(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D)."""
 
 
 def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> dict[str, nn.Module]:

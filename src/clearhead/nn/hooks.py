@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from clearhead.nn.heads import Encoder
 from clearhead.nn.layout import Layout
-from clearhead.nn.network import Encoder
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from clearhead.errors import check_heads
 from clearhead.nn.attention import Attend
 from clearhead.nn.cache import Cache
-from clearhead.nn.config import check_heads
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout, Packed, Padded
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.nn.attention import scaled_scores
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 from clearhead.objectives.loss import Loss
 
 # of the published training run

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.runner import (
     Input,

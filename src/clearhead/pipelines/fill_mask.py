@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, Progress, check_head, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 

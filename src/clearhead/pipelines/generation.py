@@ -15,8 +15,8 @@ from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
-from clearhead.nn.network import Network
 from clearhead.pipelines.runner import Progress, chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.special_tokens import Slot

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward
+from clearhead.nn.heads import Network
 from clearhead.nn.lora import LoRA
-from clearhead.nn.network import Network
 from clearhead.nn.quantisation import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, Range, Weights, is_int8
 
 if TYPE_CHECKING:

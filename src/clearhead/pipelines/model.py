@@ -19,8 +19,7 @@ from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, Skill, encoder_digest, find_skills, learn, tell_capitals
 from clearhead.models import EVERY
-from clearhead.nn.heads import Pooler, Pooling, SentenceVector
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.quantisation import is_int8
 from clearhead.pipelines.classification import TEMPLATE, Classes, alike, classify, zero_shot
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.classification import merged
 from clearhead.pipelines.runner import PerSequence, Progress, check_head, chunks_of_text, inputs_of_pairs, run
 from clearhead.text import Tokenizer

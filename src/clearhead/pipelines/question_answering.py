@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run
 from clearhead.text import Pieces, Tokenizer
 from clearhead.text.windows import cuts

@@ -16,7 +16,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.io import chunks
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.windows import cuts
 

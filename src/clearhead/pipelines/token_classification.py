@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.encoding import Span

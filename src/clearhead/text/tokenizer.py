@@ -12,8 +12,7 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import models, normalizers
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require
-from clearhead.io import valid_text
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require, valid_text
 from clearhead.text import families, files
 from clearhead.text.chunking import Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, capitals_of

@@ -18,8 +18,8 @@ from torch.autograd.function import once_differentiable
 from clearhead.models.t5 import T5
 from clearhead.models.xlnet import XLNet
 from clearhead.nn.decoder import EncoderDecoder
+from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.nn.network import Network
 
 Forward = Callable[[Tensor, Packed, Any], Tensor]
 

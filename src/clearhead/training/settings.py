@@ -10,8 +10,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-from clearhead.errors import BadConfig, NotFound, require
-from clearhead.nn.config import typed
+from clearhead.errors import BadConfig, NotFound, require, typed
 
 Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam"]
 Optimiser = Literal["adamw", "muon"]

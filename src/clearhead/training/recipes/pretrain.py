@@ -22,7 +22,7 @@ from clearhead.models import FAMILIES
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import PRESETS
 from clearhead.nn.attention import Attend
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.training.card import Training, corpus_fact, last_figures, save_with_card

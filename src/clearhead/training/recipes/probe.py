@@ -17,10 +17,9 @@ from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy
 from clearhead.evaluation.tasks import Figures
-from clearhead.nn.heads import TokenHead
+from clearhead.nn.heads import Network, TokenHead
 from clearhead.nn.layout import Packed
 from clearhead.nn.mix import LayerMix
-from clearhead.nn.network import Network
 from clearhead.nn.recurrent import Recurrent
 from clearhead.pipelines.model import Model
 from clearhead.training.frozen import FrozenWords, mean_and_deviation

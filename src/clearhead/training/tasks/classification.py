@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
-from clearhead.nn.heads import SentenceVector
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network, SentenceVector
 from clearhead.objectives.classification import (
     IGNORE,
     answer_span,

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, require
+from clearhead.nn.heads import Network
 from clearhead.nn.hooks import record
-from clearhead.nn.network import Network
 from clearhead.objectives.distillation import WEIGHTS, relations, same_direction, soft_targets
 from clearhead.objectives.language import masked_lm
 from clearhead.objectives.loss import Loss

@@ -12,8 +12,7 @@ from clearhead.data.batch import Batch
 from clearhead.data.pretraining import next_tokens
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
-from clearhead.nn.heads import MaskedLMHead
-from clearhead.nn.network import Network
+from clearhead.nn.heads import MaskedLMHead, Network
 from clearhead.objectives.classification import one_class
 from clearhead.objectives.language import (
     IGNORE,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask, require
-from clearhead.nn.network import Network
+from clearhead.nn.heads import Network
 from clearhead.objectives.loss import Loss
 
 
