@@ -125,55 +125,64 @@ def read_json(path: str | Path) -> Any:
         raise BadInput(f"{path} is not JSON ({error}).") from None
 
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], None]  # told how many more are done, of bytes, texts or examples
 
 _LINE_LIMIT = 1_000_000  # a file without line breaks is read in pieces of this many characters
 _REPORT = 1_000_000  # bytes between two reports of progress
 
 
-class Report:
-    """Passes on how many bytes were read, but not for every line."""
+class BytesRead:
+    """Tells progress how many more bytes were read, but not for every line."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
-        self._next = _REPORT
+        self._told = 0
 
-    def __call__(self, done: int) -> None:
-        """Say how many bytes were read so far."""
-        if done >= self._next:
-            self.last(done)
-            self._next = done + _REPORT
+    def up_to(self, total: int, *, last: bool = False) -> None:
+        """Say how many bytes were read so far; the last time, everything is told on."""
+        if self._progress is not None and (last or total >= self._told + _REPORT):
+            self._progress(total - self._told)
+            self._told = total
 
-    def last(self, done: int) -> None:
-        """Say how many bytes there were."""
-        if self._progress is not None:
-            self._progress(done)
+
+def in_wholes(progress: Progress | None, parts: int, wholes: int) -> Progress | None:
+    """Progress that is told of parts, so many to so many wholes (such as 2 texts to 1 pair), and tells of wholes."""
+    if progress is None:
+        return None
+    tell, done = progress, 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        before, done = done, done + more
+        tell(done * wholes // parts - before * wholes // parts)
+
+    return advance
 
 
 def read_texts(files: Iterable[str | Path], progress: Progress | None = None) -> Iterator[str]:
-    """The texts of the files in the order given; `progress` gets the bytes read so far, as stored on the disk."""
+    """The texts of the files in the order given; `progress` is told of bytes as stored on the disk."""
     done = 0
-    report = Report(progress)
+    read = BytesRead(progress)
     for name in files:
         path = Path(name)
         with unpacked(path) as (raw, content):
             for text in _texts(path, content):
                 yield text
-                report(done + raw.tell())
+                read.up_to(done + raw.tell())
             done += raw.tell()
-    report.last(done)
+    read.up_to(done, last=True)
 
 
 def watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
-    """The texts as they come, with the same reports of progress."""
+    """The texts as they come, with the same progress."""
     done = 0
-    report = Report(progress)
+    read = BytesRead(progress)
     for text in texts:
         valid = valid_text(text)
         yield valid
         done += len(valid.encode())
-        report(done)
-    report.last(done)
+        read.up_to(done)
+    read.up_to(done, last=True)
 
 
 def _texts(path: Path, content: BinaryIO) -> Iterator[str]:

@@ -4,8 +4,8 @@ import pytest
 
 import clearhead as ch
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
-from clearhead.evaluation.checks import in_examples
 from clearhead.evaluation.tasks import EVALUATIONS
+from clearhead.io import in_wholes
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 from pipelines.writers import gpt_folder
 
@@ -51,8 +51,8 @@ def test_each_example_is_told_once(task, model):
 
 def test_parts_of_examples_add_up():
     told = []
-    tell = in_examples(told.append, parts=7, examples=3)
+    tell = in_wholes(told.append, parts=7, wholes=3)
     for more in (1, 2, 0, 3, 1):
         tell(more)
     assert told == [0, 1, 0, 1, 1]
-    assert in_examples(None, 7, 3) is None
+    assert in_wholes(None, 7, 3) is None

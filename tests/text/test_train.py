@@ -124,8 +124,8 @@ def test_files_of_every_sort_give_what_their_texts_give(tmp_path: Path, kind: st
     files = write_files(tmp_path)
     seen: list[int] = []
     from_files = train_tokenizer(files, kind=kind, vocabulary=SIZES[kind], progress=seen.append)
-    assert seen[-1] == sum(path.stat().st_size for path in files)
-    assert seen == sorted(seen)
+    assert sum(seen) == sum(path.stat().st_size for path in files)
+    assert min(seen) >= 0
     from_texts = train_tokenizer(texts=SENTENCES * 4, kind=kind, vocabulary=SIZES[kind])
     assert Counter(vocabulary(from_files)) == Counter(vocabulary(from_texts))
 

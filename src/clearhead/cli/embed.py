@@ -33,7 +33,6 @@ from clearhead.cli.options import (
     quantised,
     shown,
     stream_texts,
-    up_to,
 )
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def train(
     plan = override(Vectors(), changes(recipe, set_, kind=kind))
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         learnt, result = train_vectors(
-            texts, out, plan, device=pick_device(device), progress=up_to(advance), command=command_line()
+            texts, out, plan, device=pick_device(device), progress=advance, command=command_line()
         )
     if json:
         print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "words": len(learnt)})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from clearhead.errors import BadInput, NotFound
+from clearhead.io import Progress
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -150,7 +151,7 @@ def shown(text: str, width: int = 60) -> str:
 
 
 @contextmanager
-def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Progress]:
     """Draw a bar on stderr after a second, if somebody looks; the function given back is told how much more is done.
 
     What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal.
@@ -208,18 +209,6 @@ def read_sources(names: Sequence[str]) -> list[str]:
     texts = [_read_stdin() if name == "-" else read_file(Path(name)) for name in names]
     check_texts(texts)
     return texts
-
-
-def up_to(advance: Callable[[int], None]) -> Callable[[int], None]:
-    """Turn "how much more" into "how much in all", which is what readers of files report."""
-    done = 0
-
-    def report(total: int) -> None:
-        nonlocal done
-        advance(total - done)
-        done = total
-
-    return report
 
 
 RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]

@@ -21,7 +21,6 @@ from clearhead.cli.options import (
     pick_device,
     print_result,
     progress,
-    up_to,
 )
 from clearhead.errors import BadConfig, BadInput, require
 
@@ -93,7 +92,7 @@ def pretrain(
     else:
         size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=up_to(advance))
+            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=advance)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         trained, result = run(
             texts,
@@ -103,7 +102,7 @@ def pretrain(
             device=device,
             shard=shard,
             start=model,
-            progress=up_to(advance),
+            progress=advance,
             tensorboard=tensorboard,
             command=command_line(),
         )
@@ -193,7 +192,7 @@ def distil(
             plan,
             device=pick_device(device),
             shard=shard,
-            progress=up_to(advance),
+            progress=advance,
             tensorboard=tensorboard,
             teacher_name=teacher,
             command=command_line(),

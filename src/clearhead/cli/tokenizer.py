@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.options import JsonOption, ModelOption, print_json, progress, read_texts, up_to
+from clearhead.cli.options import JsonOption, ModelOption, print_json, progress, read_texts
 
 
 def tokenize(
@@ -90,7 +90,7 @@ def train(
             vocabulary=vocabulary,
             lowercase=not cased,
             min_frequency=min_frequency,
-            progress=up_to(advance),
+            progress=advance,
         )
     with staged(out) as stage:
         trained.save(stage)

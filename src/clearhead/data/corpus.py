@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from clearhead.data.tables import open_hub
 from clearhead.errors import BadInput, NotFound, require, valid_text
-from clearhead.io import Progress, Report, kind, optional, text_field, unpacked
+from clearhead.io import BytesRead, Progress, kind, optional, text_field, unpacked
 
 _LOOK = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
@@ -43,9 +43,9 @@ class Corpus:
         return {"field": self.field, "sources": [_facts(source) for source in self.sources]}
 
     def documents(self, progress: Progress | None = None) -> Iterator[str]:
-        """Read the documents in order; `progress` gets the bytes read so far, as stored."""
+        """Read the documents in order; `progress` is told of bytes as stored."""
         done = 0
-        report = Report(progress)
+        read = BytesRead(progress)
         for source in self.sources:
             if isinstance(source, str):
                 yield from _hub(source, self.field)
@@ -53,9 +53,9 @@ class Corpus:
             with unpacked(source) as (raw, content):
                 for text in _READERS[kind(source)](source, content, self.field):
                     yield text
-                    report(done + raw.tell())
+                    read.up_to(done + raw.tell())
             done += source.stat().st_size
-        report.last(done)
+        read.up_to(done, last=True)
 
 
 def _find(name: str | Path) -> list[Path | str]:

@@ -162,7 +162,7 @@ def tokenise(
     shard_tokens: int = _SHARD_TOKENS,
     progress: Progress | None = None,
 ) -> Shards:
-    """Tokenise a corpus into a folder, or go on with it, or find it done; `progress` gets the bytes read so far.
+    """Tokenise a corpus into a folder, or go on with it, or find it done; `progress` is told of bytes read.
 
     What the folder held of another corpus or tokenizer is replaced. A hub data set is known by its name alone.
     """

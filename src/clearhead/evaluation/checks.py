@@ -1,6 +1,6 @@
-"""What every metric asks of its input, and how an evaluation tells its progress."""
+"""What every metric asks of its input."""
 
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Collection, Iterable, Sized
 
 from clearhead.errors import BadInput, require
 
@@ -23,20 +23,3 @@ def all_there(wanted: Iterable[str], given: Collection[str], what: str) -> None:
         f"{len(missing)} ids have no {what}, the first is {missing[0] if missing else ''!r}; give one for each id.",
         BadInput,
     )
-
-
-Progress = Callable[[int], None]  # as pipelines.engine has it, which would bring torch in here
-
-
-def in_examples(progress: Progress | None, parts: int, examples: int) -> Progress | None:
-    """Make what a model tells of its parts, such as the texts of pairs, and so many in all, into news of examples."""
-    if progress is None:
-        return None
-    tell, done = progress, 0
-
-    def part_done(more: int) -> None:
-        nonlocal done
-        before, done = done, done + more
-        tell(done * examples // parts - before * examples // parts)
-
-    return part_done

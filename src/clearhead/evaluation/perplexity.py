@@ -13,13 +13,14 @@ from clearhead.data.masking import Masking, Vocabulary, mask
 from clearhead.data.pretraining import next_tokens
 from clearhead.data.rng import rng
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.evaluation.checks import in_examples, same_length
+from clearhead.evaluation.checks import same_length
+from clearhead.io import Progress, in_wholes
 from clearhead.models.rnnlm import RecurrentLM
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.objectives.language import causal_lm, masked_lm
 from clearhead.objectives.loss import Loss
 from clearhead.pipelines.model import Model, Recurrent
-from clearhead.pipelines.runner import Progress, token_budgets
+from clearhead.pipelines.runner import token_budgets
 
 
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
@@ -56,7 +57,7 @@ def evaluate_texts(
     """
     ask = _way_to_ask(model)
     encoded = _encoded(model, texts)
-    progress = in_examples(progress, encoded.tokens, len(texts))
+    progress = in_wholes(progress, encoded.tokens, len(texts))
     losses = []
     for number, items in enumerate(token_budgets(encoded.lengths().tolist(), TOKENS)):
         batch = encoded.batch(np.array(items))

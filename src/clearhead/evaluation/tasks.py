@@ -10,7 +10,6 @@ import numpy as np
 
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import in_examples
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
 from clearhead.evaluation.perplexity import evaluate_texts
@@ -25,11 +24,11 @@ from clearhead.evaluation.squad import (
     write_predictions,
 )
 from clearhead.evaluation.squad import f1 as answer_f1
+from clearhead.io import Progress, in_wholes
 from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
-from clearhead.pipelines.runner import Progress
 from clearhead.pipelines.token_classification import Tagged
 
 
@@ -142,7 +141,7 @@ def evaluate_choices(model: Model, examples: Sequence[ChoiceExample], *, progres
 def evaluate_similarity(model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None) -> Figures:
     """Spearman and Pearson correlation of the vectors' cosines with the scores, in percent."""
     gold = [_known(example.score) for example in examples]
-    progress = in_examples(progress, 2 * len(examples), len(examples))
+    progress = in_wholes(progress, 2 * len(examples), len(examples))
     first = model.embed([example.first for example in examples], normalise=True, progress=progress)
     second = model.embed([example.second for example in examples], normalise=True, progress=progress)
     cosines = (first * second).sum(-1).tolist()
@@ -158,7 +157,7 @@ def evaluate_search(model: Model, examples: Sequence[TextExample], *, progress: 
     require(bool(relevant), "no query has a relevant passage; give data with labels above 0", BadInput)
     pairs = {str(n): (one.text, one.pair or "") for n, one in enumerate(examples) if one.text in relevant}
     texts = list(dict.fromkeys(text for pair in pairs.values() for text in pair))
-    progress = in_examples(progress, len(texts), len(examples))
+    progress = in_wholes(progress, len(texts), len(examples))
     vectors = dict(zip(texts, model.embed(texts, normalise=True, progress=progress), strict=True))
     run: dict[str, dict[str, float]] = {}
     for name, (query, passage) in pairs.items():

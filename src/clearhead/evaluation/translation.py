@@ -8,9 +8,8 @@ from clearhead.data.examples import PairExample
 from clearhead.decoding.config import GenerationConfig
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import same_length
-from clearhead.io import optional
+from clearhead.io import Progress, optional
 from clearhead.pipelines.generation import Generator
-from clearhead.pipelines.runner import Progress
 from clearhead.pipelines.translation import rewrite
 
 References = Sequence[str] | Sequence[Sequence[str]]

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.io import Progress, in_wholes
 from clearhead.nn.heads import Network
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.runner import (
     Input,
     PerSequence,
-    Progress,
     check_head,
     chunks_of_text,
     inputs_of_pairs,
@@ -141,8 +141,7 @@ def zero_shot(
     names = _names(labels)
     hypotheses = [_written(template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
-    told = None if progress is None else _texts_done(len(names), progress)
-    logits = class_logits(network, tokenizer, pairs, progress=told)
+    logits = class_logits(network, tokenizer, pairs, progress=in_wholes(progress, len(names), 1))
 
     def result(rows: tuple[torch.Tensor, ...]) -> Classes:
         table = torch.stack(rows)  # (C, L)
@@ -184,19 +183,6 @@ def _written(template: str, name: str) -> str:
         written = template
     require(written != template, f"template={template!r} has no place for a label; write {{}} there", BadInput)
     return written
-
-
-def _texts_done(pairs_each: int, progress: Progress) -> Progress:
-    """Turn pairs that are done into texts that are done."""
-    left = 0
-
-    def report(pairs: int) -> None:
-        nonlocal left
-        texts, left = divmod(left + pairs, pairs_each)
-        if texts:
-            progress(texts)
-
-    return report
 
 
 LABEL = "similarity"

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.hooks import hidden_states
-from clearhead.pipelines.runner import Input, Progress, chunks_of_text, inputs_of_texts, run, windows_of_texts
+from clearhead.pipelines.runner import Input, chunks_of_text, inputs_of_texts, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 Combine = Literal["mean", "sum", "concat"]

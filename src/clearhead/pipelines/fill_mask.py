@@ -12,8 +12,9 @@ from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
+from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, Progress, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.pipelines.runner import Input, check_head, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 

@@ -14,10 +14,11 @@ from clearhead.decoding.config import Controls, GenerationConfig, check_length
 from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
-from clearhead.pipelines.runner import Progress, chunks_of_text
+from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.special_tokens import Slot
 

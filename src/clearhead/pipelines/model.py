@@ -18,6 +18,7 @@ from clearhead.hub.config import Description, read_config
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, Skill, encoder_digest, find_skills, learn, tell_capitals
+from clearhead.io import Progress
 from clearhead.models import EVERY
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.quantisation import is_int8
@@ -38,7 +39,7 @@ from clearhead.pipelines.generation import Generator, generate, stream_text
 from clearhead.pipelines.int8 import calibrated, check_change
 from clearhead.pipelines.multiple_choice import choose
 from clearhead.pipelines.question_answering import Search, answer
-from clearhead.pipelines.runner import Progress, as_given, listed, longer, paired
+from clearhead.pipelines.runner import as_given, listed, longer, paired
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.passages import Document
 from clearhead.pipelines.senses import Senses, senses

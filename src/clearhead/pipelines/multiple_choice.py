@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
+from clearhead.io import Progress
 from clearhead.nn.heads import Network
 from clearhead.pipelines.classification import merged
-from clearhead.pipelines.runner import PerSequence, Progress, check_head, chunks_of_text, inputs_of_pairs, run
+from clearhead.pipelines.runner import PerSequence, check_head, chunks_of_text, inputs_of_pairs, run
 from clearhead.text import Tokenizer
 
 Question = tuple[str, Sequence[str]]

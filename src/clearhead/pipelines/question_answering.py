@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run
+from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
 from clearhead.text import Pieces, Tokenizer
 from clearhead.text.windows import cuts
 

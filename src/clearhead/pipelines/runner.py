@@ -2,7 +2,7 @@
 
 # N packed tokens · B sequences · L outputs
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
-from clearhead.io import chunks
+from clearhead.io import Progress, chunks
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.text import Tokenizer, Window, windows
@@ -63,8 +63,6 @@ def _characters(item: object) -> int:
     require(isinstance(item, tuple | list), f"A text must be a string, not {type(item).__name__}.", BadInput)
     return sum(map(_characters, cast("Sequence[object]", item)))
 
-
-Progress = Callable[[int], None]
 
 # on a CPU the hidden states of a batch should stay in its cache; a GPU wants to be filled
 _BATCH_TOKENS = 2048

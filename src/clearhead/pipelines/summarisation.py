@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from clearhead.decoding.config import GenerationOptions, check_length, with_beams
 from clearhead.errors import BadInput, require
+from clearhead.io import Progress
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.generation import Generator
-from clearhead.pipelines.runner import Progress, chunks_of_text
+from clearhead.pipelines.runner import chunks_of_text
 from clearhead.pipelines.translation import rewrite
 from clearhead.text.sentences import sentence_spans
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
+from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, PerToken, Progress, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window, windows
 from clearhead.text.encoding import Span
 

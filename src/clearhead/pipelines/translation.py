@@ -9,8 +9,9 @@ from typing import Any
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.io import Progress
 from clearhead.pipelines.generation import Generator
-from clearhead.pipelines.runner import Progress, chunks_of_text
+from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.sentences import sentence_spans
 

@@ -137,7 +137,7 @@ def train_tokenizer(
     limit_alphabet: int = 1000,
     progress: Progress | None = None,
 ) -> Tokenizer:
-    """Learn a vocabulary from files, or from texts, streamed; `progress` gets the bytes read so far.
+    """Learn a vocabulary from files, or from texts, streamed; `progress` is told of bytes read.
 
     `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's), word (whole words), gpt2 (bpe), t5 or
     xlnet (unigram). What is rarer than `min_frequency`, and words with characters beyond the `limit_alphabet` most

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
 from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
-from clearhead.io import staged
-from clearhead.pipelines.runner import Progress, listed
+from clearhead.io import Progress, staged
+from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
 from clearhead.pipelines.search.ranking import Ranking, fuse, rerank

@@ -18,6 +18,7 @@ from clearhead.errors import BadConfig, require
 from clearhead.hub.config import read_config
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.weights import read_json
+from clearhead.io import Progress
 from clearhead.models import RECURRENT, gpt, rnnlm, t5, xlnet
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.nn.embeddings import spell
@@ -60,11 +61,11 @@ def pretrain_elmo(
     recipe: PretrainElmo | None = None,
     *,
     device: str = "cpu",
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ContextualWords, Result]:
     """Train both language models on the corpus and save them in `out`; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised.
+    `progress` is told of bytes of the corpus that are tokenised.
     """
     recipe = recipe or PretrainElmo()
     tokenizer = train_tokenizer(texts=corpus.documents(), kind="word", vocabulary=recipe.vocabulary, lowercase=False)

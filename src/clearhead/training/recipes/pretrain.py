@@ -17,7 +17,7 @@ from clearhead.errors import BadConfig, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.hub.checkpoint import fresh_heads
 from clearhead.hub.hf import NAMES
-from clearhead.io import staged
+from clearhead.io import Progress, staged
 from clearhead.models import FAMILIES
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import PRESETS
@@ -33,8 +33,6 @@ from clearhead.training.settings import Every, Settings, made_of
 from clearhead.training.tasks import MaskedLM, MaskedLMWithPairs, ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.language import Pairs
 from clearhead.training.tasks.task import Task
-
-Progress = Callable[[int], None]
 
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
@@ -88,7 +86,7 @@ class How(TypedDict, total=False):
 
     device: str  # "cpu" unless named
     shard: bool  # see `training.loop`
-    progress: Progress | None  # told how many bytes of the corpus are tokenised
+    progress: Progress | None  # told of bytes of the corpus that are tokenised
     tensorboard: bool
     command: str | None  # what the card says the run was started with
 

@@ -1,6 +1,5 @@
 """Word vectors: raw text to one vector for each word (word2vec)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import torch
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.word2vec import Kind, WordWindows
+from clearhead.io import Progress
 from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.pipelines.word_vectors import WordVectors
 from clearhead.text import train_tokenizer
@@ -45,12 +45,12 @@ def train_vectors(
     recipe: Vectors | None = None,
     *,
     device: str = "cpu",
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     command: str | None = None,
 ) -> tuple[WordVectors, Result]:
     """Learn a vocabulary and its vectors and save them with a card in `out`; a run that was stopped there goes on.
 
-    `progress` is told how many bytes of the corpus are tokenised. `command` is for the card.
+    `progress` is told of bytes of the corpus that are tokenised. `command` is for the card.
     """
     recipe = recipe or Vectors()
     tokenizer = train_tokenizer(
