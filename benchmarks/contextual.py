@@ -26,13 +26,12 @@ from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.data.formats import read_conll
 from clearhead.pipelines.word_vectors import ContextualWords, WordVectors
-from clearhead.training.frozen import word_states
 from clearhead.training.loop import Result
 from clearhead.training.recipes.finetune import over_seeds
 from clearhead.training.recipes.language import PretrainElmo, pretrain_elmo
-from clearhead.training.recipes.probe import Probe, probe_tags
 from clearhead.training.recipes.word2vec import Vectors, train_vectors
 from clearhead.training.settings import override, parse_settings
+from probing import Probe, probe_tags, word_states
 
 Read = Callable[[Sequence[WordsExample]], Tensor]  # sentences to (words, layers, width)
 

@@ -21,9 +21,8 @@ import torch
 
 import clearhead
 from clearhead.data.formats import read_conll
-from clearhead.training.frozen import mix, word_states
 from clearhead.training.recipes.finetune import over_seeds
-from clearhead.training.recipes.probe import Probe, probe_tags
+from probing import Probe, mix, probe_tags, word_states
 from real_weights import minilm
 
 LECTURES = {

@@ -17,11 +17,11 @@ from clearhead.hub.skills import Skill, encoder_digest, tell_capitals, write_ski
 from clearhead.inside.trace import trace
 from clearhead.nn.lora import add_lora
 from clearhead.nn.quantisation import available
-from clearhead.training.frozen import word_states
 from clearhead.training.recipes.distil import distil, recipe_for
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look
 from clearhead.training.recipes.pretrain import Pretrain, pretrain
 from inside.models import LABELS, small, telling
+from probing import word_states
 
 TEXT = "The Bank of BERT"
 SAID = "transformers does not read the table for capitals"

@@ -10,7 +10,6 @@ from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
 from clearhead.nn.embeddings import CharacterWords, spell
 from clearhead.nn.layout import Packed
-from clearhead.nn.mix import LayerMix
 
 WORDS = ["bank", "river", "money", "the", "of", "banks", "Straße", "x" * 99]
 
@@ -88,16 +87,6 @@ def test_a_gradient_reaches_every_parameter_of_elmo():
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.any(), name
-
-
-def test_a_mix_is_a_scaled_weighted_sum():
-    mix, states = LayerMix(3), torch.randn(4, 3, 5)
-    assert_close(mix(states), states.mean(1))
-    with torch.no_grad():
-        mix.shares.copy_(torch.tensor([0.0, 1.0, 2.0]))
-        mix.scale.fill_(2.0)
-    shares = torch.tensor([0.0, 1.0, 2.0]).softmax(0)
-    assert_close(mix(states), 2 * sum(share * states[:, k] for k, share in enumerate(shares)))
 
 
 @pytest.mark.parametrize("name", BUILD)

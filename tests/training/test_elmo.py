@@ -18,9 +18,9 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.word_vectors import ContextualWords
 from clearhead.training.loop import train
 from clearhead.training.recipes.language import PretrainElmo, pretrain_elmo
-from clearhead.training.recipes.probe import Probe, probe_tags
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks import NextToken
+from probing import Probe, probe_tags
 from training.toy import ToySource
 
 EVERY = Every(log=5, save=10**6, evaluate=10**6)

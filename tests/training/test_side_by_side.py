@@ -12,7 +12,7 @@ from clearhead.data.examples import WordsExample
 from clearhead.models.bert import Bert
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.pipelines.int8 import ranges_of_inputs
-from clearhead.training.frozen import word_states
+from probing import word_states
 
 TEXTS = [" ".join(["the river bank"] * n) for n in (1, 2, 3, 5, 8, 13, 21, 30)] * 12
 TOKENIZER = ch.train_tokenizer(texts=TEXTS, kind="wordpiece", vocabulary=60, min_frequency=1)

@@ -1,7 +1,7 @@
 """ELMo (Peters et al. 2018): words from their letters, then a forward and a backward language model of two LSTMs each.
 
-What the layers know of a word in its sentence, mixed in learnt shares (`nn.mix.LayerMix`), are its vectors. The paper's
-LSTMs are wider than their output and projected down; ours are as wide as their output, which every kernel knows.
+What the layers know of a word in its sentence, mixed in learnt shares, are its vectors. The paper's LSTMs are wider
+than their output and projected down; ours are as wide as their output, which every kernel knows.
 """
 
 # N packed words · C characters of a word · D width of a direction · K layers · V vocabulary

@@ -15,10 +15,18 @@ from clearhead.models.bert import BertConfig
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Packed
 from clearhead.text import windows
-from clearhead.training.frozen import MIXES, mix, word_states
-from clearhead.training.logistic import LogisticRegression
-from clearhead.training.recipes.probe import BiLSTMTagger, Probe, probe_classes, probe_tags
 from clearhead.training.settings import Settings
+from probing import (
+    MIXES,
+    BiLSTMTagger,
+    LogisticRegression,
+    Probe,
+    ScalarMix,
+    mix,
+    probe_classes,
+    probe_tags,
+    word_states,
+)
 
 WORDS = ["stone", "river", "house", "cloud", "horse", "table", "glass", "bread"]
 
@@ -161,3 +169,13 @@ def test_features_must_fit_the_words(model):
         probe_tags((training, features[:-1]), (training, features), Probe())
     with pytest.raises(BadInput, match="a sentence has no tags"):
         probe_tags(([replace(training[0], tags=None), *training[1:]], features), (training, features), Probe())
+
+
+def test_a_mix_is_a_scaled_weighted_sum():
+    mix, states = ScalarMix(3), torch.randn(4, 3, 5)
+    torch.testing.assert_close(mix(states), states.mean(1))
+    with torch.no_grad():
+        mix.shares.copy_(torch.tensor([0.0, 1.0, 2.0]))
+        mix.scale.fill_(2.0)
+    shares = torch.tensor([0.0, 1.0, 2.0]).softmax(0)
+    torch.testing.assert_close(mix(states), 2 * sum(share * states[:, k] for k, share in enumerate(shares)))
