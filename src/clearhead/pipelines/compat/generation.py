@@ -9,17 +9,22 @@ from clearhead.decoding.config import BEAMS, GenerationConfig, Sampling
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.t5 import T5Config
-from clearhead.pipelines.compat.calls import Options, at_least_one, feed, settle
+from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.summarisation import LONGEST as SUMMARY
 from clearhead.pipelines.summarisation import USUAL, WINDOW, prefix_of
 from clearhead.pipelines.translation import Portions, check_reads, portions, room_for
 
-_TOP_K = 50  # what `generate` draws among unless told otherwise
+_TOP_K = 50  # what `generate` samples from unless told otherwise
+_NEW_TOKENS = 256  # at most, unless told otherwise
+_START = 1  # the start token, which v4's max_length counts
+# the languages that T5 was taught, by the codes that pipelines are named with
+_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
+_NAMED = re.compile(r"translation_(\w+)_to_(\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WriteOptions(Options):
+class GenerateOptions(Options):
     """As in v4: `max_length` counts the prompt too, `max_new_tokens` does not and goes first.
 
     `num_beams` and `do_sample` choose the way; `stop_sequence` is an older name of `stop_strings`. Beams stop when no
@@ -47,49 +52,47 @@ class WriteOptions(Options):
     return_text: bool | None = None
     clean_up_tokenization_spaces: bool | None = None
 
-    def most(self, prompt: int, default: int) -> int:
-        """How many new tokens after a prompt of so many; of a source, none count."""
+    def limit(self, prompt: int) -> int:
+        """How many new tokens at most after a prompt of so many."""
         if self.max_new_tokens is not None:
             at_least_one("max_new_tokens", self.max_new_tokens)
             return self.max_new_tokens
         if self.max_length is None:
-            return default
+            return _NEW_TOKENS
         free = self.max_length - prompt
         require(free > 0, f"max_length={self.max_length} leaves no room after {prompt} tokens; add to it", BadInput)
         return free
 
-    def manner(self, prompt: int, *, beams: int = 1) -> GenerationConfig:
-        """The same as `Model.generate` has it; `beams` are those of a pipeline that nobody told how many."""
-        at_least_one("num_return_sequences", self.num_return_sequences)
-        usual = 1 if self.do_sample else beams
-        wide = usual if self.num_beams is None else self.num_beams
-        at_least_one("num_beams", wide)
+    def config(self, prompt: int, *, beams: int = 1) -> GenerationConfig:
+        """The same as `Model.generate` has it; `beams` are the task's, unless the options say otherwise."""
         several = self.num_return_sequences
+        at_least_one("num_return_sequences", several)
+        if self.do_sample:
+            beams = 1
+        if self.num_beams is not None:
+            beams = self.num_beams
+        at_least_one("num_beams", beams)
         require(
-            self.do_sample or several <= wide,
+            self.do_sample or several <= beams,
             f"num_return_sequences={several} needs num_beams={several} or more, or do_sample=True",
             BadInput,
         )
-        least = self.min_new_tokens or max(0, (self.min_length or 0) - prompt)
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k
         return GenerationConfig(
-            beams=wide,
-            best=self.num_return_sequences,
+            beams=beams,
+            best=several,
             length_penalty=self.length_penalty,
             sampling=Sampling(temperature=self.temperature, top_k=top_k, top_p=self.top_p) if self.do_sample else None,
-            least=least,
+            least=self.min_new_tokens or max(0, (self.min_length or 0) - prompt),
             repetition_penalty=self.repetition_penalty,
             no_repeat=self.no_repeat_ngram_size,
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
         )
 
 
-_MOST = 256  # new tokens, if nobody says how many
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationOptions(WriteOptions):
+class TextGenerationOptions(GenerateOptions):
     """`return_full_text`: the prompt with what follows, or only what follows; `prefix` stands before every prompt."""
 
     return_full_text: bool | None = None
@@ -98,126 +101,119 @@ class GenerationOptions(WriteOptions):
     handle_long_generation: str | None = None
 
 
-class TextGeneration:
+class TextGeneration(Pipeline[TextGenerationOptions]):
     """For each prompt a list of dictionaries with generated_text, or with generated_token_ids for `return_tensors`.
 
-    v5 draws by chance unless told `do_sample=False`; here, as in v4, chance must be asked for. Chats are refused.
+    v5 samples unless told `do_sample=False`; here, as in v4, `do_sample=True` must be said. Chats are refused.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        if model.writer.sourced:
+    options = TextGenerationOptions
+
+    def _check(self) -> None:
+        """Refuse a model that reads a source."""
+        if self.model.writer.sourced:
             raise WrongTask("this model reads a source; its pipelines are text2text-generation and translation")
-        self.model = model
-        self._said = options
-        settle(GenerationOptions, options)
 
-    def __call__(self, text_inputs: Any, **options: Any) -> Any:
+    def __call__(self, text_inputs: Any, **options: Any) -> Any:  # type: ignore[override] # the name is v4's
         """Go on from one prompt, from many, or from a stream."""
-        chosen = settle(GenerationOptions, self._said, options)
-        return feed(text_inputs, lambda prompts: self._results(prompts, chosen), chosen)
+        return super().__call__(text_inputs, **options)
 
-    def _results(self, prompts: Sequence[Any], chosen: GenerationOptions) -> Iterator[list[dict[str, Any]]]:
-        for prompt in prompts:
+    def _results(self, inputs: Sequence[Any], options: TextGenerationOptions) -> Iterator[list[dict[str, Any]]]:
+        for prompt in inputs:
             require(
                 isinstance(prompt, str), f"A prompt is a text, not {prompt!r}; chats need a chat template.", BadInput
             )
         require(
-            chosen.handle_long_generation in (None, "hole"),
-            f"handle_long_generation={chosen.handle_long_generation!r} is not known; 'hole' is",
+            options.handle_long_generation in (None, "hole"),
+            f"handle_long_generation={options.handle_long_generation!r} is not known; 'hole' is",
             BadInput,
         )
         writer = self.model.writer
-        ids = writer.ids([chosen.prefix + prompt for prompt in prompts])
-        limits = [chosen.most(len(one), _MOST) for one in ids]
-        if chosen.handle_long_generation == "hole" and writer.positions is not None:
-            ids = [one[-max(1, writer.positions - most) :] for one, most in zip(ids, limits, strict=True)]
-        ways: dict[GenerationConfig, list[int]] = {}
+        ids = writer.ids([options.prefix + prompt for prompt in inputs])
+        limits = [options.limit(len(one)) for one in ids]
+        if options.handle_long_generation == "hole" and writer.positions is not None:
+            ids = [one[-max(1, writer.positions - new) :] for one, new in zip(ids, limits, strict=True)]
+        alike: dict[GenerationConfig, list[int]] = {}
         for place, one in enumerate(ids):
-            ways.setdefault(chosen.manner(len(one)), []).append(place)
+            alike.setdefault(options.config(len(one)), []).append(place)
         found: dict[int, list[Output]] = {}
-        for manner, places in ways.items():
-            written = writer.write([ids[i] for i in places], [limits[i] for i in places], manner)
+        for config, places in alike.items():
+            written = writer.write([ids[i] for i in places], [limits[i] for i in places], config)
             found |= dict(zip(places, written, strict=True))
-        for place, (prompt, read) in enumerate(zip(prompts, ids, strict=True)):
-            yield [self._dictionary(prompt, read, output, chosen) for output in found[place]]
+        for place, (prompt, read) in enumerate(zip(inputs, ids, strict=True)):
+            yield [self._dictionary(prompt, read, output, options) for output in found[place]]
 
-    def _dictionary(self, prompt: str, read: list[int], output: Output, chosen: GenerationOptions) -> dict[str, Any]:
-        if chosen.return_tensors:
+    def _dictionary(
+        self, prompt: str, read: list[int], output: Output, options: TextGenerationOptions
+    ) -> dict[str, Any]:
+        if options.return_tensors:
             by_end = output.ended and len(output.log_probabilities) > len(output.tokens)
             return {"generated_token_ids": [*read, *output.tokens, *([self.model.writer.end] if by_end else [])]}
         # what the prompt's tokens are decoded to may differ from the prompt, so that the new text is a difference
         before, whole = (self.model.tokenizer.decode(tokens) for tokens in (read, [*read, *output.tokens]))
         text = whole[len(before) :]
-        return {"generated_text": text if chosen.return_full_text is False else prompt + text}
-
-
-_MOST_WRITTEN = 256  # new tokens, if nobody says how many
-_START = 1  # the start token, which v4's max_length counts
-# the languages that T5 was taught, by the codes that pipelines are named with
-_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
-_NAMED = re.compile(r"translation_(\w+)_to_(\w+)")
+        return {"generated_text": text if options.return_full_text is False else prompt + text}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TextOptions(WriteOptions):
+class Text2TextOptions(GenerateOptions):
     """`src_lang` and `tgt_lang` are codes such as "en", for T5, which is told in words what to do."""
 
     src_lang: str | None = None
     tgt_lang: str | None = None
 
 
-class Text2Text:
+class Text2Text(Pipeline[Text2TextOptions]):
     """Dictionaries with generated_text; for `return_tensors`, with generated_token_ids.
 
     v4 truncates a text that is longer than the model, or fails; here it is cut at sentences and read to its end.
     """
 
+    options = Text2TextOptions
     key = "generated"
     beams = 1  # unless the options say otherwise
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_reads(model.writer)
-        self.model = model
-        self._said = options
-        self._settled({})
+    def _check(self) -> None:
+        """Refuse a model that reads no source."""
+        check_reads(self.model.writer)
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Write one text anew, many, or a stream."""
-        chosen = self._settled(options)
-        found = feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        found = super().__call__(inputs, **options)
         # as in v4: a list of single results is flat, and so is the list that one text gets
-        single = chosen.num_return_sequences == 1
+        single = self._choose(options).num_return_sequences == 1
         return [one for (one,) in found] if isinstance(inputs, list) and single else found
 
-    def prefix(self, chosen: TextOptions) -> str:
+    def _prefix(self, options: Text2TextOptions) -> str:
         """What stands before every text."""
         return ""
 
-    def defaults(self) -> dict[str, Any]:
-        """What this task's options are, where nobody says otherwise."""
-        return {}
-
-    def _settled(self, options: dict[str, Any]) -> TextOptions:
-        return settle(TextOptions, self.defaults(), self._said, options)
-
-    def _results(self, texts: Sequence[Any], chosen: TextOptions) -> Iterator[list[dict[str, Any]]]:
-        for text in texts:
+    def _results(self, inputs: Sequence[Any], options: Text2TextOptions) -> Iterator[list[dict[str, Any]]]:
+        for text in inputs:
             require(isinstance(text, str), f"An input is a text, not {text!r}.", BadInput)
-        writer, prefix = self.model.writer, self.prefix(chosen)
+        writer, prefix = self.model.writer, self._prefix(options)
         limit = room_for(writer, prefix, WINDOW)
-        manner = chosen.manner(_START, beams=self.beams)
-        cut = [portions(writer.tokenizer, text, limit, whole=True) for text in texts]
+        config = options.config(_START, beams=self.beams)
+        cut = [portions(writer.tokenizer, text, limit, whole=True) for text in inputs]
         read = writer.ids([prefix + portion for one in cut for portion in one.texts or [""]])
-        written = iter(writer.write(read, [chosen.most(_START, _MOST_WRITTEN)] * len(read), manner))
+        written = iter(writer.write(read, [options.limit(_START)] * len(read), config))
         for one in cut:
             found = [next(written) for _ in one.texts or [""]]
-            yield [self._dictionary(one, [ways[way].tokens for ways in found], chosen) for way in range(manner.best)]
+            yield [self._dictionary(one, [ways[way].tokens for ways in found], options) for way in range(config.best)]
 
-    def _dictionary(self, cut: Portions, new: list[list[int]], chosen: TextOptions) -> dict[str, Any]:
-        if chosen.return_tensors:
+    def _dictionary(self, cut: Portions, new: list[list[int]], options: Text2TextOptions) -> dict[str, Any]:
+        if options.return_tensors:
             return {f"{self.key}_token_ids": [token for tokens in new for token in tokens]}
         decoded = [self.model.tokenizer.decode(tokens) for tokens in new]
         return {f"{self.key}_text": cut.join(decoded) if cut.spans else decoded[0]}
+
+
+_T5_SUMMARIES = {
+    "length_penalty": USUAL["length_penalty"],
+    "no_repeat_ngram_size": USUAL["no_repeat"],
+    "min_length": USUAL["least"],
+    "max_length": SUMMARY,
+}
 
 
 class Summarization(Text2Text):
@@ -226,20 +222,14 @@ class Summarization(Text2Text):
     key = "summary"
     beams = BEAMS
 
-    def prefix(self, chosen: TextOptions) -> str:
+    def __init__(self, model: Model, **options: Any) -> None:
+        if isinstance(model.writer.config, T5Config):
+            options = {**_T5_SUMMARIES, **options}
+        super().__init__(model, **options)
+
+    def _prefix(self, options: Text2TextOptions) -> str:
         """T5's word for it."""
         return prefix_of(self.model.writer)
-
-    def defaults(self) -> dict[str, Any]:
-        """T5's own settings for summaries."""
-        if not isinstance(self.model.writer.config, T5Config):
-            return {}
-        return {
-            "length_penalty": USUAL["length_penalty"],
-            "no_repeat_ngram_size": USUAL["no_repeat"],
-            "min_length": USUAL["least"],
-            "max_length": SUMMARY,
-        }
 
 
 class Translation(Text2Text):
@@ -248,11 +238,11 @@ class Translation(Text2Text):
     key = "translation"
     beams = BEAMS
 
-    def prefix(self, chosen: TextOptions) -> str:
+    def _prefix(self, options: Text2TextOptions) -> str:
         """T5 is told the languages in words; an OPUS-MT model knows its own."""
         if not isinstance(self.model.writer.config, T5Config):
             return ""
-        codes = (chosen.src_lang, chosen.tgt_lang)
+        codes = (options.src_lang, options.tgt_lang)
         require(
             all(code in _LANGUAGES for code in codes),
             f"a T5 must be told src_lang and tgt_lang, got {codes[0]!r} and {codes[1]!r}; "

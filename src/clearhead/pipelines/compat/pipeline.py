@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.hub.remote import find
+from clearhead.pipelines.compat.base import Pipeline
 from clearhead.pipelines.compat.generation import Summarization, Text2Text, TextGeneration, Translation, languages
 from clearhead.pipelines.compat.question_answering import QuestionAnswering
 from clearhead.pipelines.compat.token_classification import TokenClassification
@@ -21,25 +22,8 @@ from clearhead.pipelines.compat.understanding import (
 from clearhead.pipelines.model import Model, Skilled, load
 from clearhead.text import Tokenizer
 
-
-class Pipeline(Protocol):
-    """What `pipeline` gives: a model, and a call as v4 has it for the task."""
-
-    model: Model
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        """One result for one input, a list for a list, an iterator for a stream."""
-
-
-class Task(Protocol):
-    """What makes a pipeline from a model and the options that each of its calls may override."""
-
-    def __call__(self, model: Model, **options: Any) -> Pipeline:
-        """Check the options and that the model can do it."""
-
-
 # v4's name of a task -> what does it
-TASKS: Mapping[str, Task] = {
+TASKS: Mapping[str, type[Pipeline[Any]]] = {
     "feature-extraction": FeatureExtraction,
     "fill-mask": FillMask,
     "ner": TokenClassification,
@@ -73,7 +57,7 @@ def pipeline(
     device: str | int | torch.device | None = None,
     torch_dtype: torch.dtype | str | None = None,
     **options: Any,
-) -> Pipeline:
+) -> Pipeline[Any]:
     """Make v4's pipeline for a task: the same names, arguments and result dictionaries, in plain Python values.
 
     `options` are those of a call, which may override them. Texts longer than the model are read in windows, never

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.pipelines.compat.calls import Options, at_least_one, feed, settle
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
 from clearhead.pipelines.question_answering import Passages, Search, SpanTable, read_passages, whole_words
-from clearhead.pipelines.runner import check_head, paired
+from clearhead.pipelines.runner import paired
 from clearhead.text import Pieces
 
 
@@ -53,34 +52,30 @@ class QuestionOptions(Options):
         )
 
 
-class QuestionAnswering:
+class QuestionAnswering(Pipeline[QuestionOptions]):
     """Dictionaries with score, start, end and answer, where context[start:end] is the answer; "" for none.
 
     A score is the probability of the start times that of the end, within a window; answers that read the same are one,
     with the sum of their scores. `Model.answer` scores all windows together, so that its scores compare.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_head(model.network, "span")
-        self.model = model
-        self._said = options
-        settle(QuestionOptions, options)
+    options = QuestionOptions
+    head = "span"
 
     def __call__(self, *inputs: Any, question: Any = None, context: Any = None, **options: Any) -> Any:
         """Answer question= and context=, {"question": …, "context": …}, a list of such, or a stream of such."""
         given = _given(inputs, question, context, options)
-        chosen = settle(QuestionOptions, self._said, options)
-        found = feed(given, lambda items: self._results(items, chosen), chosen)
+        found = super().__call__(given, **options)
         # v4 gives a list of one question the answer to that question
         return found[0] if isinstance(found, list) and isinstance(given, Sized) and len(given) == 1 else found
 
-    def _results(self, items: Sequence[Any], chosen: QuestionOptions) -> Iterator[Any]:
-        search = chosen.search(self.model.encoder.max_length)
-        read = read_passages(self.model.network, self.model.tokenizer, map(_pair, items), search)
+    def _results(self, inputs: Sequence[Any], options: QuestionOptions) -> Iterator[Any]:
+        search = options.search(self.model.encoder.max_length)
+        read = read_passages(self.model.network, self.model.tokenizer, map(_pair, inputs), search)
         for context, pieces, passages, tables in read:
             found, null = _answers(context, pieces, passages, tables, search)
-            nothing = {"score": null if chosen.handle_impossible_answer else 0.0, "start": 0, "end": 0, "answer": ""}
-            if chosen.handle_impossible_answer or not found:
+            nothing = {"score": null if options.handle_impossible_answer else 0.0, "start": 0, "end": 0, "answer": ""}
+            if options.handle_impossible_answer or not found:
                 found.append(nothing)
             best = sorted(found, key=lambda one: -one["score"])[: search.top]
             yield best[0] if len(best) == 1 else best

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.pipelines.compat.calls import Options, feed, settle
-from clearhead.pipelines.model import Model
-from clearhead.pipelines.runner import check_head
+from clearhead.pipelines.compat.base import Options, Pipeline
 from clearhead.pipelines.token_classification import TagWindows, tag_windows
 from clearhead.text import Tokenizer
 
@@ -166,42 +164,39 @@ class TokenOptions(Options):
         return str(self.aggregation_strategy or older).lower()
 
 
-class TokenClassification:
+class TokenClassification(Pipeline[TokenOptions]):
     """Dictionaries with entity, score, index, word, start, end; of entities: entity_group, score, word, start, end.
 
     text[start:end] is the entity. v4 truncates a text longer than the model unless `stride` is given; here it is
     always read in windows.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_head(model.network, "tags")
-        self.model = model
-        self._said = options
-        settle(TokenOptions, options)
+    options = TokenOptions
+    head = "tags"
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Label the tokens of one text, of many, or of a stream; of lists of words with `is_split_into_words`."""
-        chosen = settle(TokenOptions, self._said, options)
-        if chosen.is_split_into_words and isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
+        words = self._choose(options).is_split_into_words and isinstance(inputs, list)
+        if words and all(isinstance(one, str) for one in inputs):
             inputs = [inputs]
-        return feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        return super().__call__(inputs, **options)
 
-    def _results(self, texts: Sequence[Any], chosen: TokenOptions) -> Iterator[list[dict[str, Any]]]:
-        for one in texts:
-            fits = isinstance(one, list if chosen.is_split_into_words else str)
+    def _results(self, inputs: Sequence[Any], options: TokenOptions) -> Iterator[list[dict[str, Any]]]:
+        for one in inputs:
+            fits = isinstance(one, list if options.is_split_into_words else str)
             require(fits, f"A text is a string, or a list with is_split_into_words=True, not {one!r}.", BadInput)
-        ignored = ("O",) if chosen.ignore_labels is None else chosen.ignore_labels
-        for read in tag_windows(self.model.network, self.model.tokenizer, texts, overlap=chosen.stride):
-            found = self._found(read, chosen)
+        ignored = ("O",) if options.ignore_labels is None else options.ignore_labels
+        for read in tag_windows(self.model.network, self.model.tokenizer, inputs, overlap=options.stride):
+            found = self._found(read, options)
             kept = [one for one in found if one.get("entity", one.get("entity_group")) not in ignored]
-            yield longest_of_overlapping(kept) if chosen.stride is not None else kept
+            yield longest_of_overlapping(kept) if options.stride is not None else kept
 
-    def _found(self, read: TagWindows, chosen: TokenOptions) -> Iterator[dict[str, Any]]:
-        striding = chosen.stride is not None
-        delimiter = " " if chosen.delimiter is None else chosen.delimiter
+    def _found(self, read: TagWindows, options: TokenOptions) -> Iterator[dict[str, Any]]:
+        striding = options.stride is not None
+        delimiter = " " if options.delimiter is None else options.delimiter
         parts = units_of(self.model.tokenizer, read, delimiter=delimiter, every=striding)
         for units in parts if striding else [[unit for part in parts for unit in part]]:
-            match chosen.strategy:
+            match options.strategy:
                 case "none":
                     yield from (self._token(unit) for unit in units)
                 case "simple":

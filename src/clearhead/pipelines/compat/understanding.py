@@ -3,7 +3,7 @@
 # T tokens of a text · D width
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,18 @@ from torch import Tensor
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.classification import class_logits
-from clearhead.pipelines.compat.calls import Options, at_least_one, feed, settle
+from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
 from clearhead.pipelines.fill_mask import Filled, fill
-from clearhead.pipelines.model import Model
-from clearhead.pipelines.runner import Input, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.pipelines.runner import Input, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
-_FUNCTIONS = ("sigmoid", "softmax", "none")
+log = logging.getLogger(__name__)
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softmax": lambda logits: logits.softmax(-1),
+    "none": lambda logits: logits,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,62 +40,50 @@ class ClassOptions(Options):
     return_all_scores: bool | None = None
 
 
-class TextClassification:
+class TextClassification(Pipeline[ClassOptions]):
     """Dictionaries with label and score; a pair is {"text": …, "text_pair": …}.
 
     v4 fails on a text longer than the model, or truncates it when told to; here it is read in windows, whose logits
     are averaged.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_head(model.network, "classes")
-        self.model = model
-        self._said = options
-        settle(ClassOptions, options)
+    options = ClassOptions
+    head = "classes"
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Classify one text or pair, many, or a stream."""
-        chosen = settle(ClassOptions, self._said, options)
-        found = feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        found = super().__call__(inputs, **options)
         # v4 wraps the result of a single string, unless this very call says how many labels it wants
         return [found] if isinstance(inputs, str) and "top_k" not in options else found
 
-    def _results(self, texts: Sequence[Any], chosen: ClassOptions) -> Iterator[Any]:
-        function = self._function(chosen.function_to_apply)
-        if isinstance(chosen.top_k, int):
-            at_least_one("top_k", chosen.top_k)
-        for logits in class_logits(self.model.network, self.model.tokenizer, map(_text_or_pair, texts)):
+    def _results(self, inputs: Sequence[Any], options: ClassOptions) -> Iterator[Any]:
+        activation = self._activation(options.function_to_apply)
+        if isinstance(options.top_k, int):
+            at_least_one("top_k", options.top_k)
+        for logits in class_logits(self.model.network, self.model.tokenizer, map(_text_or_pair, inputs)):
             names = self.model.labels or [f"LABEL_{i}" for i in range(len(logits))]
-            scores = _applied(function, logits).tolist()
+            scores = activation(logits).tolist()
             rows = [{"label": name, "score": score} for name, score in zip(names, scores, strict=True)]
             ranked = sorted(rows, key=lambda row: -row["score"])
-            if chosen.top_k == "":
-                yield rows if chosen.return_all_scores else ranked[0]
+            if options.top_k == "":
+                yield rows if options.return_all_scores else ranked[0]
             else:
-                yield ranked if chosen.top_k is None else ranked[: int(chosen.top_k)]
+                yield ranked if options.top_k is None else ranked[: int(options.top_k)]
 
-    def _function(self, asked: str | None) -> str:
+    def _activation(self, asked: str | None) -> Callable[[Tensor], Tensor]:
+        """What makes scores of logits: as asked, or as the checkpoint was trained."""
         if asked is not None:
-            known = ", ".join(_FUNCTIONS)
-            require(asked.lower() in _FUNCTIONS, f"function_to_apply={asked!r} is not known; choose {known}", BadInput)
-            return asked.lower()
+            known = ", ".join(_ACTIVATIONS)
+            fits = asked.lower() in _ACTIVATIONS
+            require(fits, f"function_to_apply={asked!r} is not known; choose {known}", BadInput)
+            return _ACTIVATIONS[asked.lower()]
         match self.model.checkpoint.description.problem:
             case "regression":
-                return "none"
+                return _ACTIVATIONS["none"]
             case "multi_label_classification":
-                return "sigmoid"
+                return _ACTIVATIONS["sigmoid"]
             case _:
-                return "default"
-
-
-def _applied(function: str, logits: Tensor) -> Tensor:
-    if function == "none":
-        return logits
-    return (
-        logits.sigmoid()
-        if function == "sigmoid" or (function == "default" and len(logits) == 1)
-        else logits.softmax(-1)
-    )
+                return lambda logits: logits.sigmoid() if len(logits) == 1 else logits.softmax(-1)
 
 
 def _text_or_pair(given: Any) -> str | tuple[str, str]:
@@ -114,38 +107,33 @@ class ZeroShotOptions(Options):
     multi_label: bool = False
 
 
-class ZeroShotClassification:
+class ZeroShotClassification(Pipeline[ZeroShotOptions]):
     """Dictionaries with sequence, labels and scores, the best label first.
 
     v4 truncates a text longer than the model; here it is read in windows, whose logits are averaged.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_head(model.network, "classes")
-        self.model = model
-        self._said = options
-        settle(ZeroShotOptions, options)
+    options = ZeroShotOptions
+    head = "classes"
 
-    def __call__(self, sequences: Any, candidate_labels: Any = None, **options: Any) -> Any:
+    def __call__(  # type: ignore[override] # the names are v4's
+        self, sequences: Any, candidate_labels: Any = None, **options: Any
+    ) -> Any:
         """Classify one text, many, or a stream."""
         if candidate_labels is not None:
             options["candidate_labels"] = candidate_labels
-        chosen = settle(ZeroShotOptions, self._said, options)
-        return feed(sequences, lambda texts: self._results(texts, chosen), chosen)
+        return super().__call__(sequences, **options)
 
-    def _results(self, texts: Sequence[str], chosen: ZeroShotOptions) -> Iterator[Any]:
-        labels = _parsed(chosen.candidate_labels)
-        found = self.model.zero_shot(texts, labels, template=chosen.hypothesis_template, multi=chosen.multi_label)
-        for text, one in zip(texts, found, strict=True):
+    def _results(self, inputs: Sequence[str], options: ZeroShotOptions) -> Iterator[Any]:
+        labels = _parsed(options.candidate_labels)
+        found = self.model.zero_shot(inputs, labels, template=options.hypothesis_template, multi=options.multi_label)
+        for text, one in zip(inputs, found, strict=True):
             yield {"sequence": text, "labels": list(one.scores), "scores": list(one.scores.values())}
 
 
 def _parsed(labels: str | Sequence[str] | None) -> Sequence[str]:
     require(bool(labels), "no candidate_labels given; name at least one, as candidate_labels=[…]", BadInput)
     return [part.strip() for part in labels.split(",") if part.strip()] if isinstance(labels, str) else labels or ()
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,32 +144,28 @@ class FillOptions(Options):
     targets: str | Sequence[str] | None = None
 
 
-class FillMask:
+class FillMask(Pipeline[FillOptions]):
     """Dictionaries with score, token, token_str and sequence; of several masks, one list for each.
 
     v4 fails on a text longer than the model; here it is read in windows, each mask where it sees most.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        check_head(model.network, "masked_lm")
-        self.model = model
-        self._said = options
-        settle(FillOptions, options)
+    options = FillOptions
+    head = "masked_lm"
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Fill the masks of one text, of many, or of a stream."""
-        chosen = settle(FillOptions, self._said, options)
-        found = feed(inputs, lambda texts: self._results(texts, chosen), chosen)
+        found = super().__call__(inputs, **options)
         # v4 gives a list of one text the result of that text
         return found[0] if isinstance(inputs, list) and len(inputs) == 1 else found
 
-    def _results(self, texts: Sequence[str], chosen: FillOptions) -> Iterator[Any]:
+    def _results(self, inputs: Sequence[str], options: FillOptions) -> Iterator[Any]:
         tokenizer = self.model.tokenizer
-        top = 5 if chosen.top_k is None else chosen.top_k
+        top = 5 if options.top_k is None else options.top_k
         at_least_one("top_k", top)
-        targets = None if chosen.targets is None else _target_ids(tokenizer, chosen.targets)
-        filled = fill(self.model.network, tokenizer, texts, top=top, candidates=targets)
-        for text, found in zip(texts, filled, strict=True):
+        targets = None if options.targets is None else _target_ids(tokenizer, options.targets)
+        filled = fill(self.model.network, tokenizer, inputs, top=top, candidates=targets)
+        for text, found in zip(inputs, filled, strict=True):
             yield _dictionaries(tokenizer, text, found)
 
 
@@ -222,31 +206,23 @@ class FeatureOptions(Options):
     return_tensors: bool | None = None
 
 
-class FeatureExtraction:
+class FeatureExtraction(Pipeline[FeatureOptions]):
     """Nested lists (1, T, D): the last hidden state of every token of a text, special tokens included.
 
     v4 fails on a text longer than the model, or truncates it when told to; here it is read in windows, each token
     where it sees most.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        self.model = model
-        self._said = options
-        settle(FeatureOptions, options)
+    options = FeatureOptions
 
-    def __call__(self, inputs: Any, **options: Any) -> Any:
-        """Read one text, many, or a stream."""
-        chosen = settle(FeatureOptions, self._said, options)
-        return feed(inputs, lambda texts: self._results(texts, chosen), chosen)
-
-    def _results(self, texts: Sequence[str], chosen: FeatureOptions) -> Iterator[Any]:
+    def _results(self, inputs: Sequence[str], options: FeatureOptions) -> Iterator[Any]:
         reader = _Hidden(self.model.encoder)
-        for chunk in chunks_of_text(texts):
+        for chunk in chunks_of_text(inputs):
             cut = windows_of_texts(self.model.tokenizer, chunk, self.model.encoder.max_length)
-            inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-            for item, tables in zip(cut, run(reader, inputs), strict=True):
+            read = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
+            for item, tables in zip(cut, run(reader, read), strict=True):
                 hidden = _joined(item, tables)[None]
-                yield hidden if chosen.return_tensors else hidden.tolist()
+                yield hidden if options.return_tensors else hidden.tolist()
 
 
 @dataclass(frozen=True)
