@@ -28,7 +28,7 @@ from clearhead.evaluation.tasks import Figures
 from clearhead.nn.heads import Network, TokenHead
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
-from clearhead.nn.recurrent import Recurrent
+from clearhead.nn.recurrent import RecurrentLayers
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import Input, run
 from clearhead.training.loop import train
@@ -56,7 +56,7 @@ class BiLSTMTagger(nn.Module):
     def __init__(self, width: int, inner: int, outputs: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.lstm = Recurrent(nn.LSTM(width, inner, num_layers=2, bidirectional=True, dropout=dropout))
+        self.lstm = RecurrentLayers(nn.LSTM(width, inner, num_layers=2, bidirectional=True, dropout=dropout))
         self.classifier = nn.Linear(2 * inner, outputs)
 
     def forward(self, hidden: Tensor, layout: Packed) -> Tensor:

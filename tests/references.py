@@ -13,7 +13,7 @@ from transformers.utils import logging
 from clearhead.hub.checkpoint import Checkpoint, build_network
 from clearhead.hub.config import Description
 from clearhead.hub.hf import NAMES
-from clearhead.models import FAMILIES
+from clearhead.models import ENCODERS
 from clearhead.nn.layout import Layout, Padded
 
 logging.disable_progress_bar()
@@ -68,7 +68,7 @@ class Batch:
 def batch_for(model: str, lengths: tuple[int, ...] = (11, 4, 1, 9), seed: int = 1) -> Batch:
     """Draw ids and pairs of segments; the padding is on the right."""
     family, settings = MODELS[model]
-    pad = FAMILIES[family].config(**_ours(family, settings)).pad_token_id
+    pad = ENCODERS[family].config(**_ours(family, settings)).pad_token_id
     rng = torch.Generator().manual_seed(seed)
     keep = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.randint(5, settings["vocab_size"], keep.shape, generator=rng).where(keep, pad)
@@ -88,7 +88,7 @@ def theirs(model: str, architecture: str, seed: int = 0) -> nn.Module:
 def ours(model: str, architecture: str, seed: int = 0) -> Checkpoint:
     """Build the same model of ours with random weights, biases and norms."""
     family, settings = MODELS[model]
-    config = FAMILIES[family].config(**_ours(family, settings))
+    config = ENCODERS[family].config(**_ours(family, settings))
     outputs = {name: outputs_of(name, config) for name in heads_of(model, architecture)}
     description = Description(family=family, config=config, architecture=architecture)
     network = randomised(build_network(description, outputs), seed).eval()
@@ -157,7 +157,7 @@ def _has_segments(model: str) -> bool:
 
 
 def _ours(family: str, settings: dict[str, Any]) -> dict[str, Any]:
-    known = FAMILIES[family].config.__dataclass_fields__
+    known = ENCODERS[family].config.__dataclass_fields__
     assert settings.keys() <= known.keys()
     return settings
 

@@ -8,7 +8,7 @@ import torch
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 
 SIZES = {"vocab_size": 12, "hidden_size": 8}
 TOKENIZER = ch.train_tokenizer(texts=["a b c d e f g"], kind="word", min_frequency=1)
@@ -16,10 +16,10 @@ TOKENIZER = ch.train_tokenizer(texts=["a b c d e f g"], kind="word", min_frequen
 
 def model(kind: str) -> RecurrentModel:
     torch.manual_seed(0)
-    return RecurrentModel(kind, RECURRENT[kind].network(RECURRENT[kind].config(**SIZES)), TOKENIZER)
+    return RecurrentModel(kind, RECURRENT_FAMILIES[kind].network(RECURRENT_FAMILIES[kind].config(**SIZES)), TOKENIZER)
 
 
-@pytest.mark.parametrize("kind", RECURRENT)
+@pytest.mark.parametrize("kind", RECURRENT_FAMILIES)
 def test_what_is_saved_is_read_back(kind, tmp_path):
     saved = model(kind)
     saved.save(tmp_path)

@@ -13,7 +13,7 @@ from clearhead.errors import BadConfig, InputTooLong
 from clearhead.hub.checkpoint import build_network
 from clearhead.hub.config import Description
 from clearhead.hub.hf import NAMES
-from clearhead.models import FAMILIES
+from clearhead.models import ENCODERS
 from clearhead.models.albert import Albert, AlbertConfig
 from clearhead.models.bert import BertConfig
 from clearhead.models.distilbert import DistilBert, DistilBertConfig
@@ -30,7 +30,7 @@ FILES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 PRESETS = [
     pytest.param(name, preset, id=f"{name}-{preset}")
     for name in FILES
-    if name in FAMILIES
+    if name in ENCODERS
     for preset in import_module(f"clearhead.models.{name}").PRESETS
 ]
 
@@ -38,21 +38,23 @@ PRESETS = [
 def tiny(model: str) -> Network:
     """Build a tiny network with every head of its family."""
     family, settings = MODELS[model]
-    config = FAMILIES[family].config(**settings)
+    config = ENCODERS[family].config(**settings)
     outputs = {head: outputs_of(head, config) for head in NAMES[family].heads}
     return build_network(Description(family=family, config=config), outputs)
 
 
 def test_every_model_file_is_registered():
-    known = [family.config for family in models.EVERY.values()] + [kind.config for kind in models.RECURRENT.values()]
+    known = [family.config for family in models.ALL_FAMILIES.values()] + [
+        kind.config for kind in models.RECURRENT_FAMILIES.values()
+    ]
     assert {config.__module__.rpartition(".")[2] for config in known} == set(FILES)
-    assert models.EVERY.keys() == NAMES.keys()
-    assert {family for family, _ in MODELS.values()} == FAMILIES.keys()
+    assert models.ALL_FAMILIES.keys() == NAMES.keys()
+    assert {family for family, _ in MODELS.values()} == ENCODERS.keys()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_configurations(family):
-    kind = FAMILIES[family].config
+    kind = ENCODERS[family].config
     config, theirs = kind(), transformers.AutoConfig.for_model(family)
     assert len(fields(kind)) <= 15
     with pytest.raises(FrozenInstanceError):

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
 from clearhead.nn.embeddings import CharacterWords, spell
@@ -92,7 +92,7 @@ def test_a_gradient_reaches_every_parameter_of_elmo():
 @pytest.mark.parametrize("name", BUILD)
 def test_a_language_model_steps_as_it_reads(name):
     torch.manual_seed(0)
-    network = RECURRENT[name].network(RecurrentLMConfig(vocab_size=9, hidden_size=8)).eval()
+    network = RECURRENT_FAMILIES[name].network(RecurrentLMConfig(vocab_size=9, hidden_size=8)).eval()
     texts = [[1, 2, 3, 4], [5, 6, 7, 8]]
     with torch.no_grad():
         wanted = network(torch.tensor(texts).flatten(), Packed.of([4, 4])).view(2, 4, 9)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from clearhead.hub.checkpoint import build_network
 from clearhead.hub.config import Description
-from clearhead.models import FAMILIES
+from clearhead.models import ENCODERS
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Layout, Packed, Padded
 from references import MODELS, outputs_of, randomised
@@ -23,7 +23,7 @@ lengths = st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)
 @cache
 def network_of(model: str) -> Network:
     family, values = MODELS[model]
-    config = FAMILIES[family].config(**values)
+    config = ENCODERS[family].config(**values)
     outputs = {head: outputs_of(head, config) for head in HEADS}
     return randomised(build_network(Description(family=family, config=config), outputs), seed=3).eval()
 

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
 
 PAIRS = [([4, 5, 6, 2], [7, 8, 2]), ([9, 2], [3, 3, 4, 5, 2]), ([5, 5, 5, 5, 5, 5, 2], [2])]
@@ -21,7 +21,7 @@ def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
 def model(name: str, **changes: object) -> Seq2Seq:
     torch.manual_seed(0)
     sizes = {"vocab_size": 12, "embedding_size": 6, "hidden_size": 8, "num_hidden_layers": 2, **changes}
-    return RECURRENT[name].network(Seq2SeqConfig(**sizes)).eval()
+    return RECURRENT_FAMILIES[name].network(Seq2SeqConfig(**sizes)).eval()
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.nn.layout import Packed, Padded
-from clearhead.nn.recurrent import Recurrent, joined_directions, reversed_places
+from clearhead.nn.recurrent import RecurrentLayers, joined_directions, reversed_places
 
 lengths = st.lists(st.integers(0, 7), min_size=1, max_size=6)
 CORES = {
@@ -19,9 +19,9 @@ CORES = {
 }
 
 
-def layer(name: str) -> Recurrent:
+def layer(name: str) -> RecurrentLayers:
     torch.manual_seed(1)
-    return Recurrent(CORES[name]()).eval()
+    return RecurrentLayers(CORES[name]()).eval()
 
 
 @pytest.mark.parametrize("name", CORES)

@@ -5,7 +5,7 @@ import pytest
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, WrongTask
 from clearhead.hub.recurrent import RecurrentModel
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines import generation as write
 from clearhead.pipelines.model import Recurrent
@@ -204,7 +204,7 @@ def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path
     ("kind", "can"), [("word2vec", "with: clearhead vectors near"), ("rnnlm-gru", "it can generate"), ("elmo", "Words")]
 )
 def test_what_does_not_translate_does_not_say_so(tmp_path, kind, can):
-    network = RECURRENT[kind].network(RECURRENT[kind].config(vocab_size=400, hidden_size=8))
+    network = RECURRENT_FAMILIES[kind].network(RECURRENT_FAMILIES[kind].config(vocab_size=400, hidden_size=8))
     RecurrentModel(kind, network, pieces()).save(tmp_path)
     with pytest.raises(WrongTask, match=f"has no 'embed'; .*{can}$"):
         ch.load(tmp_path).embed("a")

@@ -14,7 +14,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import clearhead as ch
 from clearhead.hub.recurrent import RecurrentModel
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
@@ -77,7 +77,7 @@ def translator(kind: str = "transformer") -> Any:
     folder = fresh_folder()
     if kind.startswith("seq2seq"):
         config = Seq2SeqConfig(**ids, bos_token_id=pieces().cls_id, embedding_size=16, hidden_size=24)
-        network = randomised(RECURRENT[kind].network(config), 1).eval()
+        network = randomised(RECURRENT_FAMILIES[kind].network(config), 1).eval()
         RecurrentModel(kind, network, pieces()).save(folder)
         return ch.load(folder)
     if kind == "t5":
@@ -94,7 +94,7 @@ def translator(kind: str = "transformer") -> Any:
 
 def recurrent_folder(kind: str, folder: Path) -> Path:
     """A model from before the Transformer that reads no source, with random weights."""
-    family = RECURRENT[kind]
+    family = RECURRENT_FAMILIES[kind]
     network = randomised(family.network(family.config(vocab_size=pieces().vocabulary, hidden_size=16)), 2).eval()
     RecurrentModel(kind, network, pieces()).save(folder)
     return folder

@@ -10,7 +10,7 @@ from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.data.pretraining import with_neighbours
 from clearhead.errors import BadInput
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.elmo import ElmoConfig
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
@@ -83,7 +83,7 @@ def language_model(kind: str) -> torch.nn.Module:
     if kind == "gpt2":
         config = Gpt2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2, n_positions=16)
         return Model.create(config, heads={"causal_lm": 40}).network
-    return RECURRENT[kind].network(RecurrentLMConfig(vocab_size=40, hidden_size=16, dropout=0.0))
+    return RECURRENT_FAMILIES[kind].network(RecurrentLMConfig(vocab_size=40, hidden_size=16, dropout=0.0))
 
 
 @pytest.mark.parametrize("kind", ["rnnlm-lstm", "rnnlm-gru", "gpt2"])

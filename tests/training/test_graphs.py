@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.batch import Batch
 from clearhead.data.examples import PairExample
-from clearhead.models import EVERY
+from clearhead.models import ALL_FAMILIES
 from clearhead.models.bert import Bert, BertConfig
 from clearhead.models.transformer import Transformer, TransformerConfig
 from clearhead.nn.heads import Network
@@ -79,10 +79,10 @@ def test_recurrent_networks_are_left_alone() -> None:
         assert not replays
 
 
-@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_every_family_that_keeps_texts_packed_can_be_recorded(family: str) -> None:
     with torch.device("meta"):
-        encoder = EVERY[family].encoder(EVERY[family].config())
+        encoder = ALL_FAMILIES[family].encoder(ALL_FAMILIES[family].config())
     assert is_recordable(Network(encoder, {})) == (family not in ("t5", "xlnet"))
 
 

@@ -129,11 +129,11 @@ def _planned(family: str | None, preset: str | None, objective: str | None, mode
     from dataclasses import replace
 
     from clearhead.hub.config import read_config
-    from clearhead.models import FAMILIES
+    from clearhead.models import ENCODERS
     from clearhead.training.recipes import language, pretrain
     from clearhead.training.recipes import pretrain as networks
 
-    families = [*FAMILIES, *language.FAMILIES]
+    families = [*ENCODERS, *language.FAMILIES]
     if family not in (None, *families):
         raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(families)}")
     known = [*networks.HEADS, *language.FIRST]

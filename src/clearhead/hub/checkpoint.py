@@ -18,7 +18,7 @@ from clearhead.hub.hf import NAMES, names_of
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
 from clearhead.io import staged
-from clearhead.models import EVERY, GENERATORS
+from clearhead.models import ALL_FAMILIES, GENERATORS
 from clearhead.models.xlnet import GuessHead
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import NO_END
@@ -248,7 +248,7 @@ def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
     """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
     with unfilled() if device == "meta" else torch.device(device):
-        encoder = EVERY[description.family].encoder(description.config)
+        encoder = ALL_FAMILIES[description.family].encoder(description.config)
         return Network(encoder, fresh_heads(description.family, encoder, outputs))
 
 
@@ -258,7 +258,7 @@ def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dic
         known = NAMES[family].heads
         if name not in known:
             raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
-    return EVERY[family].heads(encoder, outputs)
+    return ALL_FAMILIES[family].heads(encoder, outputs)
 
 
 def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:

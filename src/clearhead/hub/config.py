@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from clearhead.errors import BadCheckpoint, BadConfig, typed
 from clearhead.hub.hf import NAMES
 from clearhead.hub.weights import read_json
-from clearhead.models import EVERY
+from clearhead.models import ALL_FAMILIES
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +47,9 @@ def read_config(folder: Path) -> Description:
     content = read_json(path)
     family = content.get("model_type")
     if family is None:
-        raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(EVERY)}")
-    if not isinstance(family, str) or family not in EVERY:
-        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(EVERY)}")
+        raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")
+    if not isinstance(family, str) or family not in ALL_FAMILIES:
+        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(ALL_FAMILIES)}")
     for name, value in NAMES[family].fixed.items():
         if content.get(name, value) != value:
             raise BadConfig(f"{path}: {name} = {content[name]!r} is not supported; clearhead computes {value!r}")
@@ -57,7 +57,7 @@ def read_config(folder: Path) -> Description:
         content = NAMES[family].read_config(content)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
-    config = build_config(EVERY[family].config, content, path)
+    config = build_config(ALL_FAMILIES[family].config, content, path)
     known = {spec.name for spec in fields(config)} | _BESIDE | set(NAMES[family].fixed)
     threshold, content = _take_threshold(content, path)
     extra = {name: value for name, value in content.items() if name not in known}

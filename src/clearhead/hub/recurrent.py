@@ -16,13 +16,13 @@ from clearhead.hub.checkpoint import read_tokenizer
 from clearhead.hub.config import build_config
 from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
 from clearhead.io import staged
-from clearhead.models import RECURRENT
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.text import Tokenizer
 
 
 @dataclass(frozen=True)
 class RecurrentModel:
-    """A network of the kind (a name in RECURRENT) and its tokenizer."""
+    """A network of the kind (a name in RECURRENT_FAMILIES) and its tokenizer."""
 
     kind: str
     network: Any
@@ -63,7 +63,7 @@ class RecurrentModel:
 def is_recurrent(folder: Path) -> bool:
     """Tell whether a folder holds one of these models."""
     path = folder / "config.json"
-    return path.is_file() and read_json(path).get("model_type") in RECURRENT
+    return path.is_file() and read_json(path).get("model_type") in RECURRENT_FAMILIES
 
 
 def _tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -74,9 +74,9 @@ def _tensors(network: nn.Module) -> dict[str, Tensor]:
 def _build(path: Path) -> tuple[str, Any]:
     content = read_json(path)
     kind = content.pop("model_type", None)
-    if not isinstance(kind, str) or kind not in RECURRENT:
-        raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT)}")
-    family = RECURRENT[kind]
+    if not isinstance(kind, str) or kind not in RECURRENT_FAMILIES:
+        raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT_FAMILIES)}")
+    family = RECURRENT_FAMILIES[kind]
     known = {spec.name for spec in fields(family.config)}
     if unknown := sorted(set(content) - known):
         raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {kind} knows {', '.join(sorted(known))}")

@@ -37,7 +37,7 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Recurrent:
+class RecurrentFamily:
     """A model from before the Transformer: its configuration, and the one network that this makes."""
 
     config: type
@@ -45,7 +45,7 @@ class Recurrent:
 
 
 # by the `model_type` of a published config.json
-FAMILIES = {
+ENCODERS = {
     "albert": Family(albert.AlbertConfig, albert.Albert, albert.heads),
     "bert": Family(bert.BertConfig, bert.Bert, bert.heads),
     "distilbert": Family(distilbert.DistilBertConfig, distilbert.DistilBert, distilbert.heads),
@@ -65,14 +65,14 @@ GENERATORS = {
 }
 
 # encoders that guess words in any order, by the head "permutation_lm"
-PERMUTED = {"xlnet": Family(xlnet.XLNetConfig, xlnet.XLNet, xlnet.heads)}
+PERMUTATION_LMS = {"xlnet": Family(xlnet.XLNetConfig, xlnet.XLNet, xlnet.heads)}
 
-EVERY = FAMILIES | GENERATORS | PERMUTED
+ALL_FAMILIES = ENCODERS | GENERATORS | PERMUTATION_LMS
 
 # by the `model_type` of our own config.json; nobody else's holds these
-RECURRENT = {
-    **{name: Recurrent(seq2seq.Seq2SeqConfig, build) for name, build in seq2seq.BUILD.items()},
-    **{name: Recurrent(rnnlm.RecurrentLMConfig, build) for name, build in rnnlm.BUILD.items()},
-    "elmo": Recurrent(elmo.ElmoConfig, elmo.Elmo),
-    "word2vec": Recurrent(word2vec.Word2VecConfig, word2vec.Word2Vec),
+RECURRENT_FAMILIES = {
+    **{name: RecurrentFamily(seq2seq.Seq2SeqConfig, build) for name, build in seq2seq.BUILD.items()},
+    **{name: RecurrentFamily(rnnlm.RecurrentLMConfig, build) for name, build in rnnlm.BUILD.items()},
+    "elmo": RecurrentFamily(elmo.ElmoConfig, elmo.Elmo),
+    "word2vec": RecurrentFamily(word2vec.Word2VecConfig, word2vec.Word2Vec),
 }

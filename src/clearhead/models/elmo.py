@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from clearhead.errors import check_config
 from clearhead.nn.embeddings import CharacterWords
 from clearhead.nn.layout import Packed
-from clearhead.nn.recurrent import Recurrent, reversed_places
+from clearhead.nn.recurrent import RecurrentLayers, reversed_places
 
 # letters seen at once and how many such filters: the shape of the paper's, for a width of 512
 _FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
@@ -55,8 +55,8 @@ class Elmo(nn.Module):
         self.spelling: Tensor
         self.register_buffer("spelling", torch.zeros(config.vocab_size, config.max_characters, dtype=torch.int16))
         self.words = CharacterWords(config.character_size, config.filters, config.highway_layers, width)
-        self.forwards = nn.ModuleList(Recurrent(nn.LSTM(width, width)) for _ in range(layers))
-        self.backwards = nn.ModuleList(Recurrent(nn.LSTM(width, width)) for _ in range(layers))
+        self.forwards = nn.ModuleList(RecurrentLayers(nn.LSTM(width, width)) for _ in range(layers))
+        self.backwards = nn.ModuleList(RecurrentLayers(nn.LSTM(width, width)) for _ in range(layers))
         self.output = nn.Linear(width, config.vocab_size)
         self.dropout = nn.Dropout(config.dropout)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import check_config
 from clearhead.nn.layout import Packed, lay_out
-from clearhead.nn.recurrent import Recurrent, States
+from clearhead.nn.recurrent import RecurrentLayers, States
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class RecurrentLM(nn.Module):
         self.config = config
         width, layers = config.hidden_size, config.num_hidden_layers
         self.token = nn.Embedding(config.vocab_size, width)
-        self.layers = Recurrent(core(width, width, layers, dropout=config.dropout if layers > 1 else 0.0))
+        self.layers = RecurrentLayers(core(width, width, layers, dropout=config.dropout if layers > 1 else 0.0))
         self.output = nn.Linear(width, config.vocab_size)
         self.dropout = nn.Dropout(config.dropout)
         nn.init.normal_(self.token.weight, std=0.1)

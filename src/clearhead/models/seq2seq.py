@@ -19,7 +19,7 @@ from clearhead.errors import BadInput, check_config, require
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
 from clearhead.nn.hooks import evaluating, record
 from clearhead.nn.layout import Packed, lay_out
-from clearhead.nn.recurrent import Recurrent, States, joined_directions
+from clearhead.nn.recurrent import RecurrentLayers, States, joined_directions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,11 +69,11 @@ class Seq2Seq(nn.Module):
         directions = 2 if config.bidirectional else 1
         self.source = nn.Embedding(config.vocab_size, embed)
         self.target = nn.Embedding(config.vocab_size, embed)
-        self.encoder = Recurrent(
+        self.encoder = RecurrentLayers(
             core(embed, width // directions, layers, bidirectional=config.bidirectional, dropout=between)
         )
         self.bridge = nn.ModuleList(nn.Linear(width, width) for _ in range(2 if core is nn.LSTM else 1))
-        self.decoder = Recurrent(core(embed, width, layers, dropout=between))
+        self.decoder = RecurrentLayers(core(embed, width, layers, dropout=between))
         self.context = context
         self.join = nn.Linear(2 * width, embed)
         self.output = nn.Linear(embed, config.vocab_size)

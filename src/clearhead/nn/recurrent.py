@@ -44,8 +44,8 @@ class TimeMajor:
         return cls(moved[0], moved[1], moved[2], torch.from_numpy(np.bincount(times)))
 
 
-class Recurrent(nn.Module):
-    """Any layers of LSTM or GRU, in one direction or both: `Recurrent(nn.LSTM(D, I, num_layers=2))`."""
+class RecurrentLayers(nn.Module):
+    """Any layers of LSTM or GRU, in one direction or both: `RecurrentLayers(nn.LSTM(D, I, num_layers=2))`."""
 
     def __init__(self, core: nn.LSTM | nn.GRU) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, Skill, encoder_digest, find_skills, learn, tell_capitals
 from clearhead.io import Progress
-from clearhead.models import EVERY
+from clearhead.models import ALL_FAMILIES
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.quantisation import is_int8
 from clearhead.pipelines.classification import TEMPLATE, Classes, alike, classify, zero_shot
@@ -367,7 +367,7 @@ class Model(ByVectors):
 
         `heads` names the heads to build, each with its number of outputs: {"masked_lm": 30522, "classes": 2}.
         """
-        families = [name for name, family in EVERY.items() if type(config) is family.config]
+        families = [name for name, family in ALL_FAMILIES.items() if type(config) is family.config]
         require(bool(families), f"{type(config).__name__} is no configuration of a model family", BadInput)
         description = Description(family=families[0], config=config, labels=tuple(labels) if labels else None)
         network = build_network(description, dict(heads or {})).eval()

@@ -19,7 +19,7 @@ from clearhead.hub.config import read_config
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.weights import read_json
 from clearhead.io import Progress
-from clearhead.models import RECURRENT, gpt, rnnlm, t5, xlnet
+from clearhead.models import RECURRENT_FAMILIES, gpt, rnnlm, t5, xlnet
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.nn.embeddings import spell
 from clearhead.pipelines.model import Model, Recurrent, load
@@ -254,8 +254,8 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
     if ids["pad_token_id"] is None and known["pad_token_id"].default is not None:
         ids["pad_token_id"] = after[0]  # nothing is padded; a family that wants a token is given the end
     config = replace(recipe.model, **{name: token for name, token in ids.items() if name in known})
-    if recipe.family in RECURRENT:
-        return Recurrent(RecurrentModel(recipe.family, RECURRENT[recipe.family].network(config), tokenizer))
+    if recipe.family in RECURRENT_FAMILIES:
+        return Recurrent(RecurrentModel(recipe.family, RECURRENT_FAMILIES[recipe.family].network(config), tokenizer))
     head = "permutation_lm" if recipe.objective == "permutation" else "causal_lm"
     return Model.create(config, tokenizer, heads={head: config.vocab_size})
 

@@ -18,7 +18,7 @@ from clearhead.evaluation.perplexity import perplexity
 from clearhead.hub.checkpoint import fresh_heads
 from clearhead.hub.hf import NAMES
 from clearhead.io import Progress, staged
-from clearhead.models import FAMILIES
+from clearhead.models import ENCODERS
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import PRESETS
 from clearhead.nn.attention import Attend
@@ -182,8 +182,8 @@ def build(
     if start is None:
         # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
         config = replace(config, vocab_size=-(-tokenizer.vocabulary // 64) * 64, pad_token_id=tokenizer.pad_id)
-    able = [name for name in FAMILIES if set(HEADS[objective]) <= NAMES[name].heads.keys()]
-    if type(config) not in [FAMILIES[name].config for name in able]:
+    able = [name for name in ENCODERS if set(HEADS[objective]) <= NAMES[name].heads.keys()]
+    if type(config) not in [ENCODERS[name].config for name in able]:
         raise BadConfig(
             f"{type(config).__name__.removesuffix('Config')} has not the heads of objective {objective!r}; "
             f"choose a family that has: {', '.join(able)}"
@@ -321,11 +321,11 @@ def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) 
 
 def preset(family: str, name: str) -> Any:
     """Look up the configuration of a family and a size, without dropout."""
-    if family not in FAMILIES:
-        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(FAMILIES)}")
+    if family not in ENCODERS:
+        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(ENCODERS)}")
     from importlib import import_module
 
-    module = FAMILIES[family].config.__module__
+    module = ENCODERS[family].config.__module__
     presets: dict[str, Any] = import_module(module).PRESETS
     if name not in presets:
         raise BadConfig(f"{family} has no preset {name!r}; choose one of {', '.join(presets)}")

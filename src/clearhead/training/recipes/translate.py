@@ -22,7 +22,7 @@ from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.weights import read_json
-from clearhead.models import GENERATORS, RECURRENT
+from clearhead.models import GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.nn.decoder import EncoderDecoder
@@ -179,7 +179,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     config = replace(recipe.model, **ids)
     if isinstance(config, Seq2SeqConfig):
         config = replace(config, bos_token_id=tokenizer.cls_id)
-        return RecurrentModel(str(model), RECURRENT[str(model)].network(config), tokenizer)
+        return RecurrentModel(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer)
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
 
 
