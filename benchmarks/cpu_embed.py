@@ -30,8 +30,8 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 import clearhead
+from clearhead.data.batch import group_by_length
 from clearhead.nn.heads import SentenceVector
-from clearhead.pipelines.runner import token_budgets
 from real_weights import minilm
 
 Vectors = np.ndarray
@@ -75,7 +75,7 @@ def ours_padded(folder: Path) -> Engine:
         inputs = [model.tokenizer.template.wrap_ids(ids) for ids in model.tokenizer.ids_batch(texts)]
         vectors = np.zeros((len(texts), 384), np.float32)
         vector = SentenceVector("mean", normalise=True)
-        for group in token_budgets([len(ids) for ids in inputs], 1024):
+        for group in group_by_length([len(ids) for ids in inputs], 1024):
             tokens = torch.tensor([token for i in group for token in inputs[i]])
             ids, layout = Packed.of([len(inputs[i]) for i in group]).pad(tokens)
             with torch.inference_mode():
@@ -98,7 +98,7 @@ def ctranslate(folder: Path, scratch: Path, threads: int, kind: str) -> Engine:
     def run(texts: list[str]) -> Vectors:
         inputs = [tokenizer.template.wrap_ids(ids) for ids in tokenizer.ids_batch(texts)]
         vectors = np.zeros((len(texts), 384), np.float32)
-        for group in token_budgets([len(ids) for ids in inputs], 2048):
+        for group in group_by_length([len(ids) for ids in inputs], 2048):
             hidden = np.array(encoder.forward_batch([inputs[i] for i in group]).last_hidden_state)
             for row, i in enumerate(group):
                 mean = hidden[row, : len(inputs[i])].mean(0)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 from clearhead.errors import BadInput, NotFound, require, valid_text
 
@@ -241,20 +241,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-Item = TypeVar("Item")
-
-
-def chunks(items: Iterable[Item], size: int, weigh: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
-    """Give lists that weigh `size` or, by their last item, more."""
-    chunk: list[Item] = []
-    weight = 0
-    for item in items:
-        chunk.append(item)
-        weight += weigh(item)
-        if weight >= size:
-            yield chunk
-            chunk, weight = [], 0
-    if chunk:
-        yield chunk

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clearhead as ch
+from clearhead.data.batch import chunks, group_by_length
 from clearhead.errors import BadInput
-from clearhead.io import chunks
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Padded
-from clearhead.pipelines.runner import token_budgets
 from conftest import SENTENCES
 
 LONG = " ".join(SENTENCES * 5)  # several windows of 64 tokens
@@ -125,7 +124,7 @@ def test_bad_options_are_refused(model, options, message):
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 100))
 def test_budgets_hold_every_input_once_and_stay_within_bounds(lengths, budget):
-    groups = list(token_budgets(lengths, budget))
+    groups = group_by_length(lengths, budget)
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     for group in groups:
         assert len(group) == 1 or sum(lengths[i] for i in group) <= budget

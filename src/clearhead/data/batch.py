@@ -1,15 +1,20 @@
-"""What a model trains on: packed ids, where the sequences lie, and what is to be learnt from them."""
+"""What a model reads at once: packed sequences with their targets; and the cutting of many inputs into batches."""
 
 # B sequences · N packed tokens
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.nn.layout import Packed
+
+Ints = NDArray[np.int64]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,39 @@ class Batch:
             targets={name: target.to(device, non_blocking=True) for name, target in self.targets.items()},
             source=None if self.source is None else self.source.to(device),
         )
+
+
+def group_by_length(lengths: Sequence[int] | Ints, max_tokens: int) -> list[Ints]:
+    """Indices, longest first, in groups of at most `max_tokens`, or of a single longer input.
+
+    Neighbours have equal or nearly equal length, which the packed layout turns into few attention calls.
+    """
+    lengths = np.asarray(lengths, dtype=np.int64)
+    return cut_by_cost(np.argsort(-lengths, kind="stable"), lengths, max_tokens)
+
+
+def cut_by_cost(order: Ints, costs: Ints, limit: int) -> list[Ints]:
+    """Cut an order of indices wherever the next one would bring the cost of a group above `limit`."""
+    total = np.cumsum(costs[order])
+    groups: list[Ints] = []
+    start = 0
+    while start < len(order):
+        before = total[start - 1] if start else 0
+        stop = max(int(np.searchsorted(total, before + limit, side="right")), start + 1)
+        groups.append(order[start:stop])
+        start = stop
+    return groups
+
+
+def chunks(items: Iterable[Item], size: int, weigh: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """Give lists that weigh `size` or, by their last item, more."""
+    chunk: list[Item] = []
+    weight = 0
+    for item in items:
+        chunk.append(item)
+        weight += weigh(item)
+        if weight >= size:
+            yield chunk
+            chunk, weight = [], 0
+    if chunk:
+        yield chunk

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints, cut_by_cost, group_by_length
 from clearhead.data.rng import order, rng
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
@@ -33,9 +33,9 @@ class TokenizedDataset:
     """
 
     ids: NDArray[np.int32]  # (N,)
-    offsets: NDArray[np.int64]  # (S + 1,)
+    offsets: Ints  # (S + 1,)
     segments: NDArray[np.int8] | None  # (N,)
-    members: NDArray[np.int64]  # (E, W)
+    members: Ints  # (E, W)
     targets: Arrays = field(default_factory=dict)  # (E, …)
     token_targets: Arrays = field(default_factory=dict)  # (N,)
     by_column: bool = False
@@ -48,25 +48,25 @@ class TokenizedDataset:
         """How many tokens there are."""
         return len(self.ids)
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """Tokens of each item, (E,)."""
         lengths = np.append(np.diff(self.offsets), 0)  # a missing member, -1, finds the 0
         return lengths[self.members].sum(1)
 
-    def sequences(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sequences(self, items: Ints) -> Ints:
         """Which sequences these items are made of, in the order of a batch."""
         rows = self.members[items]
         found = (rows.T if self.by_column else rows).ravel()
         return found if rows.shape[1] == 1 else found[found >= 0]
 
-    def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, sequences: Ints) -> Ints:
         """Where the tokens of these sequences lie, one after another."""
         starts = self.offsets[sequences]
         lengths = self.offsets[sequences + 1] - starts
         before = np.cumsum(lengths) - lengths
         return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
-    def batch(self, items: NDArray[np.int64]) -> Batch:
+    def batch(self, items: Ints) -> Batch:
         """Gather these items, packed."""
         sequences = self.sequences(items)
         places = self.places(sequences)
@@ -126,7 +126,7 @@ class DatasetBuilder:
     def done(
         self,
         *,
-        members: NDArray[np.int64] | None = None,
+        members: Ints | None = None,
         targets: Arrays | None = None,
         token_targets: Arrays | None = None,
         by_column: bool = False,
@@ -161,7 +161,6 @@ def ids_and_capitals(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[l
     return ids, capitals
 
 
-Items = NDArray[np.int64]
 _POOL = 50  # batches that are sorted together when lengths are grouped: alike inside, still mixed over the epoch
 
 
@@ -192,13 +191,13 @@ class FineTuning:
         self._cost = np.ones_like(self._lengths) if items is not None else self._lengths
         self._size = size
         self._starts = [0]  # first batch of each epoch that was asked for
-        self._plan: tuple[int, list[Items]] | None = None
+        self._plan: tuple[int, list[Ints]] | None = None
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`: always the same one."""
         return self.encoded.batch(self.items(index))
 
-    def items(self, index: int) -> Items:
+    def items(self, index: int) -> Ints:
         """Say which items batch number `index` holds."""
         epoch = self._epoch(index)
         return self._batches(epoch)[index - self._starts[epoch]]
@@ -231,18 +230,18 @@ class FineTuning:
             self._starts = starts
         return starts[epoch]
 
-    def _batches(self, epoch: int) -> list[Items]:
+    def _batches(self, epoch: int) -> list[Ints]:
         plan = self._plan
         if plan is None or plan[0] != epoch:
             plan = self._plan = epoch, self._make(epoch)
         return plan[1]
 
-    def _make(self, epoch: int) -> list[Items]:
+    def _make(self, epoch: int) -> list[Ints]:
         shuffled = order(len(self.encoded), self._seed, epoch)
         if not self._grouped:
-            return _sorted_inside(_cut(shuffled, self._cost, self._size), self._lengths)
+            return _sorted_inside(cut_by_cost(shuffled, self._cost, self._size), self._lengths)
         pool = np.cumsum(self._cost[shuffled]) // (_POOL * self._size)
-        batches = _cut(shuffled[np.lexsort((-self._lengths[shuffled], pool))], self._cost, self._size)
+        batches = cut_by_cost(shuffled[np.lexsort((-self._lengths[shuffled], pool))], self._cost, self._size)
         # another place than the one `order` draws from
         return [batches[i] for i in rng(self._seed, epoch, 1).permutation(len(batches))]
 
@@ -254,7 +253,7 @@ class InOrder:
         require(tokens > 0, f"A batch of {tokens} tokens is empty; give 1 or more.")
         lengths = encoded.lengths()
         self.encoded = encoded
-        self._batches = _cut(np.argsort(-lengths, kind="stable"), lengths, tokens)
+        self._batches = group_by_length(lengths, tokens)
 
     def __iter__(self) -> Iterator[Batch]:
         return map(self.encoded.batch, self._batches)
@@ -269,20 +268,7 @@ class InOrder:
         return found
 
 
-def _cut(items: Items, cost: NDArray[np.int64], size: int) -> list[Items]:
-    """Cut a row of items where the next one would cost more than `size`."""
-    total = np.cumsum(cost[items])
-    found: list[Items] = []
-    start = 0
-    while start < len(items):
-        before = total[start - 1] if start else 0
-        stop = max(int(np.searchsorted(total, before + size, side="right")), start + 1)
-        found.append(items[start:stop])
-        start = stop
-    return found
-
-
-def _sorted_inside(batches: list[Items], lengths: NDArray[np.int64]) -> list[Items]:
+def _sorted_inside(batches: list[Ints], lengths: Ints) -> list[Ints]:
     """Order each batch by length, which changes no loss: neighbours of equal length share an attention call."""
     items = np.concatenate(batches)
     sizes = [len(batch) for batch in batches]

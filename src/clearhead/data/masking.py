@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints
 from clearhead.data.rng import Derived, Source, rng
-from clearhead.data.shards import Ints, spread
+from clearhead.data.shards import spread
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
 from clearhead.text.special_tokens import Special

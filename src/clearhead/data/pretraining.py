@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints
 from clearhead.data.rng import Derived, order, rng
-from clearhead.data.shards import Ints, Runs, Shards, require_same, spread, wrap
+from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer

@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints
 from clearhead.data.dataset import FineTuning, TokenizedDataset, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.formats import read_pairs
 from clearhead.data.rng import Derived, Source, rng
-from clearhead.data.shards import Ints
 from clearhead.errors import BadInput, require
 from clearhead.io import kind, read_lines
 from clearhead.text.tokenizer import Tokenizer

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.data.batch import Ints, Item, chunks
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
-from clearhead.io import Progress, chunks, staged
+from clearhead.io import Progress, staged
 from clearhead.text.sentences import split_sentences
 from clearhead.text.special_tokens import Layout, Special
 from clearhead.text.tokenizer import Tokenizer
@@ -24,8 +25,6 @@ MANIFEST = "manifest.json"
 PARTS = ("tokens", "sentences", "documents")
 SPLITS = ("train", "held-out")
 _DRAW = 3  # keeps this draw apart from the order of an epoch
-
-Ints = NDArray[np.int64]
 
 
 class Shards:
@@ -149,7 +148,6 @@ _VERSION = 1  # of the folder and of the sentence rules
 _SHARD_TOKENS = 1 << 24
 _CHARACTERS = 2_000_000  # given to the tokenizer at once
 
-Item = TypeVar("Item")
 # the tokens of a document and the lengths of its sentences
 Document = tuple[NDArray[Any], NDArray[np.int64]]
 

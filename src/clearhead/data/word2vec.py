@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints
 from clearhead.data.masking import special_tokens
 from clearhead.data.rng import order, rng
-from clearhead.data.shards import Ints, Shards, require_same
+from clearhead.data.shards import Shards, require_same
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer

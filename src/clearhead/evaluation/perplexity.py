@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
 import torch
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, group_by_length
 from clearhead.data.dataset import DatasetBuilder, TokenizedDataset, ids_of
 from clearhead.data.masking import Masking, Vocabulary, mask
 from clearhead.data.pretraining import next_tokens
@@ -20,7 +19,6 @@ from clearhead.nn.decoder import EncoderDecoder
 from clearhead.objectives.language import causal_lm, masked_lm
 from clearhead.objectives.loss import Loss
 from clearhead.pipelines.model import Model, Recurrent
-from clearhead.pipelines.runner import token_budgets
 
 
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
@@ -59,8 +57,8 @@ def evaluate_texts(
     encoded = _encoded(model, texts)
     progress = in_wholes(progress, encoded.tokens, len(texts))
     losses = []
-    for number, items in enumerate(token_budgets(encoded.lengths().tolist(), TOKENS)):
-        batch = encoded.batch(np.array(items))
+    for number, items in enumerate(group_by_length(encoded.lengths(), TOKENS)):
+        batch = encoded.batch(items)
         losses.append(ask(batch, number))
         if progress is not None:
             progress(batch.tokens)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from random import Random
 from typing import Any, Self
 
 import torch
 from torch import nn
 
+from clearhead.data.batch import chunks
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls, GenerationConfig, check_length
 from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
@@ -143,7 +144,8 @@ class Generator:
             draws = chances or manner.chances()
             chance = [next(draws) for _ in given] if manner.sampling is not None else []
             most = max(1, self.together * _WAYS // max(_WAYS, manner.beams, manner.best))
-            for group in _alike(order, limits, most):
+            same_limit = (run for _, run in groupby(order, key=limits.__getitem__))
+            for group in chain.from_iterable(chunks(run, most) for run in same_limit):
                 some = [list(given[i]) for i in group]
                 controls = self.controls(manner, limits[group[0]])
                 own = [one for i in group for one in chance[i]] if chance else []
@@ -196,18 +198,6 @@ class Generator:
             history=history,
             recorder=recorder,
         )
-
-
-def _alike(order: Sequence[int], limits: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Cut an order into groups with one limit each, and no more than `most` texts."""
-    group: list[int] = []
-    for i in order:
-        if group and (len(group) == most or limits[i] != limits[group[0]]):
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
 
 
 _HALF = "\ufffd"  # what a character whose bytes are not all there is decoded to

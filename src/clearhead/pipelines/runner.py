@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, chunks, group_by_length
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
-from clearhead.io import Progress, chunks
+from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.text import Tokenizer, Window, windows
@@ -25,23 +25,6 @@ Item = TypeVar("Item")
 # what is sorted together: enough that neighbours in length are many, few enough for any memory
 _CHUNK_CHARACTERS = 4_000_000
 _CHARACTERS_OF_NOTHING = 250  # an input costs memory even if it is empty
-
-
-def token_budgets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group indices, longest first, so that each group has at most `budget` tokens (or is a single input).
-
-    Neighbours have equal or nearly equal length, which the packed layout turns into few attention calls.
-    """
-    group: list[int] = []
-    tokens = 0
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if group and tokens + lengths[index] > budget:
-            yield group
-            group, tokens = [], 0
-        group.append(index)
-        tokens += lengths[index]
-    if group:
-        yield group
 
 
 def chunks_of_text(items: Iterable[Item], characters: int | None = None) -> Iterator[list[Item]]:
@@ -153,7 +136,8 @@ def run(
     left = [len(item) for item in items]
     lengths = [len(one.ids) for one in inputs]
     on_cpu = device.type == "cpu"
-    groups = list(token_budgets(lengths, batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)))
+    budget = batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)
+    groups: list[list[int]] = [group.tolist() for group in group_by_length(lengths, budget)]
     with torch.inference_mode(), _evaluating(reader.module):
         outputs = _side_by_side(reader, inputs, groups) if on_cpu else _queued(reader, inputs, groups, device)
         for group, parts in zip(groups, outputs, strict=True):

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.models.elmo import Elmo
@@ -112,8 +113,7 @@ class ContextualWords:
         require(empty is None, f"sentence {empty} has no words", BadInput)
         by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
         found: dict[int, Tensor] = {}
-        for start in range(0, len(by_length), _SENTENCES):
-            chosen = by_length[start : start + _SENTENCES]
+        for chosen in chunks(by_length, _SENTENCES):
             states = self._run([sentences[i] for i in chosen])
             found |= dict(zip(chosen, states, strict=True))
         return [found[i] for i in range(len(sentences))]

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
+from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, require
-from clearhead.io import chunks
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import check_head, plain
 
