@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Pieces, Span
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.text.windows import cuts, windows
+from clearhead.text.windows import cut, room_for, spans
 
 log = logging.getLogger(__name__)
 
@@ -157,6 +158,7 @@ def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:
 
 
 NO_LABEL = -100
+_BLOCK = 1024  # texts that are tokenised together
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,14 @@ def encode_tags(
     tags: list[NDArray[np.int64]] = []
     for i, example in enumerate(examples):
         require(bool(example.words), f"Sentence {i + 1} has no words.", BadInput)
+    room = room_for(tokenizer.template, length)
+    sentences = [example.words for example in examples]
+    blocks = (sentences[start : start + _BLOCK] for start in range(0, len(sentences), _BLOCK))
+    for i, pieces in enumerate(chain.from_iterable(map(tokenizer.words_batch, blocks))):
+        example = examples[i]
         before: int | None = None  # goes on through windows: without overlap, one may start inside a word
         known = None if labels is None else labels.ids(_tags(example, i), f"Sentence {i + 1}")
-        for window in windows(tokenizer, example.words, length=length, overlap=overlap):
+        for window in cut(tokenizer.template, pieces, room, overlap):
             passage, encoding = window.passage, window.encoding
             words = np.full(len(encoding), -1, dtype=np.int32)
             for position in passage:
@@ -216,9 +223,6 @@ def _tags(example: WordsExample, index: int) -> tuple[str, ...]:
     return example.tags
 
 
-_BLOCK = 1024
-
-
 def encode_answers(
     examples: Sequence[QuestionExample], tokenizer: Tokenizer, *, length: int = 384, overlap: int = 128
 ) -> TokenizedDataset:
@@ -231,7 +235,6 @@ def encode_answers(
     require(bool(examples), "There are no examples.", BadInput)
     contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
     questions, capitals = ids_and_capitals(tokenizer, [example.question for example in examples])
-    specials = tokenizer.template.specials(pair=True)
     writer = DatasetBuilder(tokenizer.template)
     answers: list[tuple[int, int]] = []
     rejected: list[str] = []
@@ -241,14 +244,14 @@ def encode_answers(
         if reason := _unusable(example, (first, last)):
             rejected.append(f"{example.id!r}: {reason}")
             continue
-        room = length - specials - len(question)
+        room = room_for(tokenizer.template, length, len(question))
         require(
             room > 1,
             f"Question {example.id!r} has {len(question)} tokens, which leaves no room for its context in windows of "
             f"{length} tokens. Give longer windows, or take it out.",
             InputTooLong,
         )
-        for held, _ in cuts(len(context), room, min(overlap, room // 2)):
+        for held, _ in spans(len(context), room, min(overlap, room // 2)):
             part = context.between(held.start, held.stop)
             told = None if capitals is None else [capitals[i], part.capitals or []]
             shift = writer.add(question, part.ids, capitals=told) - held.start

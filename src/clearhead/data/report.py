@@ -12,7 +12,7 @@ from clearhead.data.examples import ChoiceExample, Example, PairExample, Questio
 from clearhead.data.formats import misplaced
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.text.windows import cuts
+from clearhead.text.windows import room_for, spans
 
 _SHOWN = 20  # labels
 _EXAMPLES = 3
@@ -114,10 +114,10 @@ def _look(name: str, rows: Sequence[Example], tokenizer: Tokenizer, length: int,
     if isinstance(rows[0], WordsExample | QuestionExample):
         windows = 0
         for texts in inputs:
-            room = length - specials[len(texts)] - sum(counts[text] for text in texts[:-1])
+            room = room_for(tokenizer.template, length, counts[texts[0]] if len(texts) == 2 else None)
             require(room > 1, f"Windows of {length} tokens have no room beside {texts[0][:60]!r}.", InputTooLong)
             shared = overlap if len(texts) == 2 else room // 3
-            windows += len(cuts(counts[texts[-1]], room, min(shared, room // 2)))
+            windows += len(spans(counts[texts[-1]], room, min(shared, room // 2)))
     return SplitReport(
         name=name,
         rows=len(rows),

@@ -17,8 +17,9 @@ from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.io import Progress
 from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
-from clearhead.text import Pieces, Tokenizer
-from clearhead.text.windows import cuts
+from clearhead.text import Pieces, Tokenizer, Window
+from clearhead.text.special_tokens import Template
+from clearhead.text.windows import cut, room_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def answer(
     return (_result(*found, how) for found in read)
 
 
-Read = tuple[str, Pieces, "Passages", list[Tensor]]
+Read = tuple[str, Pieces, list[Window], list[Tensor]]
 
 
 def read_passages(
@@ -174,44 +175,32 @@ def read_passages(
         # many questions may share a context, which is cut into pieces once
         texts = list(dict.fromkeys(text for pair in chunk for text in pair))
         pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
-        cut = [Passages.of(tokenizer, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk]
-        outputs = run(reader, [item.inputs for item in cut], progress=progress)
-        for (_, context), item, tables in zip(chunk, cut, outputs, strict=True):
+        found = [
+            _windows(tokenizer.template, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk
+        ]
+        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
+        outputs = run(reader, inputs, progress=progress)
+        for (_, context), item, tables in zip(chunk, found, outputs, strict=True):
             yield context, pieces[context], item, tables
 
     return chain.from_iterable(map(results, chunks_of_text(questions)))
 
 
-@dataclass(frozen=True, slots=True)
-class Passages:
-    """The windows of one question: inputs, the piece each starts with, and the token positions of its passage."""
-
-    inputs: list[Input]
-    firsts: list[int]
-    positions: list[range]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, asked: Pieces, context: Pieces, length: int, overlap: int) -> "Passages":
-        """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
-        taken = len(asked) + tokenizer.template.specials(pair=True)
-        room = length - taken
-        require(
-            room > 0,
-            f"The question and its special tokens take {taken} tokens of a window of {length}: no room is left for "
-            "the text. Shorten the question or use a checkpoint with more positions.",
-            InputTooLong,
-        )
-        found = cls([], [], [])
-        for part, _ in cuts(len(context), room, min(overlap, room // 2)):
-            encoding = tokenizer.template.wrap(asked, context.between(part.start, part.stop))
-            found.inputs.append(Input(encoding.ids, encoding.segments))
-            found.firsts.append(part.start)
-            found.positions.append(encoding.parts[-1])
-        return found
+def _windows(template: Template, asked: Pieces, context: Pieces, length: int, overlap: int) -> list[Window]:
+    """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
+    room = room_for(template, length, len(asked))
+    require(
+        room > 0,
+        f"The question and its special tokens take {length - room} tokens of a window of {length}: no room is left "
+        "for the text. Shorten the question or use a checkpoint with more positions.",
+        InputTooLong,
+    )
+    return cut(template, context, room, min(overlap, room // 2), before=asked)
 
 
-def _result(context: str, pieces: Pieces, item: Passages, tables: Sequence[Tensor], search: Search) -> Answer:
-    table = SpanTable.of(len(pieces), item.firsts, item.positions, tables, search.longest)
+def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
+    firsts, passages = [one.first for one in item], [one.passage for one in item]
+    table = SpanTable.of(len(pieces), firsts, passages, tables, search.longest)
     total = table.log_total
     found: dict[tuple[int, int], Candidate] = {}
     for first, last, logit in table.best():

@@ -17,8 +17,8 @@ from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
-from clearhead.text import Tokenizer, Window, windows
-from clearhead.text.windows import cuts
+from clearhead.text import Tokenizer, Window
+from clearhead.text.windows import cut, room_for, spans
 
 Item = TypeVar("Item")
 
@@ -238,54 +238,41 @@ Result = TypeVar("Result")
 def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
     """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
     if tokenizer.tells_capitals:  # beside the ids
-        cut = windows_of_texts(tokenizer, texts, limit)
-        return [[Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in item] for item in cut]
-    found = []
-    for text, pieces in zip(texts, tokenizer.ids_batch(texts), strict=True):
-        ids = tokenizer.template.wrap_ids(pieces)
-        if len(ids) <= limit:
-            found.append([Input(ids, ())])
-        else:
-            several = windows(tokenizer, text, length=limit)
-            found.append([Input(one.encoding.ids, (), len(one.best)) for one in several])
-    return found
+        found = windows_of_texts(tokenizer, texts, limit)
+        return [[Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in item] for item in found]
+    template = tokenizer.template
+    room = room_for(template, limit)
+    return [
+        [Input(template.wrap_ids(ids[held.start : held.stop]), (), len(best)) for held, best in spans(len(ids), room)]
+        for ids in tokenizer.ids_batch(texts)
+    ]
 
 
-def windows_of_texts(
-    tokenizer: Tokenizer, texts: Sequence[str], limit: int, overlap: int | None = None
-) -> list[list[Window]]:
-    """The windows of each text, for results that point into the text; the common case, one window, in a batch."""
-    found = []
-    for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
-        if len(encoding) <= limit:
-            found.append([Window(encoding, 0, encoding.parts[0])])
-        else:
-            found.append(windows(tokenizer, text, length=limit, overlap=overlap))
-    return found
+def windows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
+    """The windows of each text, for results that point into the text."""
+    room = room_for(tokenizer.template, limit)
+    return [cut(tokenizer.template, pieces, room) for pieces in tokenizer.pieces_batch(texts)]
 
 
 def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limit: int) -> list[list[Input]]:
     """The inputs of each pair; of one that is too long, the longer text is read in windows, beside the whole other."""
     pieces = iter(tokenizer.pieces_batch([text for pair in pairs for text in pair]))
     template = tokenizer.template
-    specials = template.specials(pair=True)
     found = []
     for _ in pairs:
         first, second = next(pieces), next(pieces)
-        longer = max(first, second, key=len)
-        room = limit - specials - min(len(first), len(second))
+        room = room_for(template, limit, min(len(first), len(second)))
         require(
             room > 0,
             f"Both texts of a pair are long ({len(first)} and {len(second)} tokens) and the model has {limit} "
             "positions; shorten one of them.",
             InputTooLong,
         )
-        inputs = []
-        for part, best in cuts(len(longer), room, room // 3):
-            piece = longer.between(part.start, part.stop)
-            encoding = template.wrap(piece, second) if longer is first else template.wrap(first, piece)
-            inputs.append(Input(encoding.ids, encoding.segments, len(best)))
-        found.append(inputs)
+        if len(first) >= len(second):
+            several = cut(template, first, room, after=second)
+        else:
+            several = cut(template, second, room, before=first)
+        found.append([Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in several])
     return found
 
 

@@ -16,9 +16,10 @@ from torch import Tensor
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run, windows_of_texts
-from clearhead.text import Tokenizer, Window, windows
+from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
+from clearhead.text import Tokenizer, Window
 from clearhead.text.encoding import Span
+from clearhead.text.windows import cut, room_for
 
 OUTSIDE = "O"  # the label of what is no entity
 _PREFIXED = re.compile(r"[BIESLU]-(?=.)")
@@ -194,17 +195,16 @@ def tag_windows(
     """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
     check_head(network, "tags")
     reader = PerToken(network, "tags")
-    limit = network.encoder.max_length
+    room = room_for(tokenizer.template, network.encoder.max_length)
 
     def results(chunk: list[str | Sequence[str]]) -> Iterator[TagWindows]:
-        whole = iter(windows_of_texts(tokenizer, [text for text in chunk if isinstance(text, str)], limit, overlap))
-        cut = [
-            next(whole) if isinstance(text, str) else windows(tokenizer, text, length=limit, overlap=overlap)
-            for text in chunk
-        ]
-        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
+        plain = iter(tokenizer.pieces_batch([text for text in chunk if isinstance(text, str)]))
+        split = iter(tokenizer.words_batch([text for text in chunk if not isinstance(text, str)]))
+        pieces = [next(plain if isinstance(text, str) else split) for text in chunk]
+        found = [cut(tokenizer.template, one, room, overlap) for one in pieces]
+        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
         outputs = run(reader, inputs, progress=progress)
-        for text, item, tables in zip(chunk, cut, outputs, strict=True):
+        for text, item, tables in zip(chunk, found, outputs, strict=True):
             yield TagWindows(text, item, tables)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))

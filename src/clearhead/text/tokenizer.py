@@ -131,12 +131,20 @@ class Tokenizer:
 
     def pieces_of_words(self, words: Sequence[str]) -> Pieces:
         """The pieces of words joined by spaces, each with the index of its word."""
-        require(not isinstance(words, str), "Words must come as a list of strings; encode takes a string.", BadInput)
-        pieces = self.pieces(" ".join(words))
-        # a piece that starts at the space before a word belongs to that word
-        ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
-        owners = [min(bisect_right(ends, start), len(words) - 1) for start, _ in pieces.offsets]
-        return replace(pieces, words=owners)
+        return self.words_batch([words])[0]
+
+    def words_batch(self, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
+        """The pieces of many lists of words, as `pieces_of_words` gives them."""
+        for words in sentences:
+            split = not isinstance(words, str)
+            require(split, "Words must come as a list of strings; encode takes a string.", BadInput)
+        found = []
+        for words, pieces in zip(sentences, self.pieces_batch([" ".join(words) for words in sentences]), strict=True):
+            # a piece that starts at the space before a word belongs to that word
+            ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
+            owners = [min(bisect_right(ends, start), len(words) - 1) for start, _ in pieces.offsets]
+            found.append(replace(pieces, words=owners))
+        return found
 
     def pieces_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """The pieces of many texts, without special tokens."""

@@ -4,26 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.text.encoding import Encoding
+from clearhead.text.encoding import Encoding, Pieces
+from clearhead.text.special_tokens import Template
 from clearhead.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One model input over part of a text: piece `first` of the text stands at `encoding.parts[-1].start`.
+    """One model input over part of a text: piece `first` of the text stands at the start of `passage`.
 
-    `best` holds the token positions that have more context here than in any other window (as in BERT's SQuAD code):
-    over all windows of a text, every piece of it is in `best` exactly once.
+    `passage` holds the token positions of the text, without the text beside it and the special tokens, and `best`
+    those that have more context here than in any other window (as in BERT's SQuAD code): over all windows of a text,
+    every piece of it is in `best` exactly once.
     """
 
     encoding: Encoding
     first: int
+    passage: range
     best: range
-
-    @property
-    def passage(self) -> range:
-        """Token positions of the text, without the question and the special tokens."""
-        return self.encoding.parts[-1]
 
     def piece(self, position: int) -> int:
         """Which piece of the whole text stands at a token position of this window."""
@@ -45,32 +43,52 @@ def windows(
     """
     pieces = tokenizer.pieces(text) if isinstance(text, str) else tokenizer.pieces_of_words(text)
     asked = None if question is None else tokenizer.pieces(question)
-    taken = tokenizer.template.specials(pair=asked is not None) + len(asked or ())
-    room = length - taken
+    room = room_for(tokenizer.template, length, None if asked is None else len(asked))
+    return cut(tokenizer.template, pieces, room, overlap, before=asked)
+
+
+def cut(
+    template: Template,
+    text: Pieces,
+    room: int,
+    overlap: int | None = None,
+    *,
+    before: Pieces | None = None,
+    after: Pieces | None = None,
+) -> list[Window]:
+    """Cut a tokenised text into windows of `room` pieces, each with all of another text before or after it, if any."""
+    other = after if before is None else before
+    taken = template.specials(pair=other is not None) + len(other or ())
     require(
         room > 0,
-        f"Windows of {length} tokens have no room for text: "
-        f"{'special tokens' if asked is None else 'the question and the special tokens'} take {taken}. "
-        f"Give {'longer windows' if asked is None else 'longer windows or a shorter question'}.",
+        f"Windows of {taken + room} tokens have no room for text: "
+        f"{'special tokens' if other is None else 'the question and the special tokens'} take {taken}. "
+        f"Give {'longer windows' if other is None else 'longer windows or a shorter question'}.",
         InputTooLong,
     )
+    found: list[Window] = []
+    for held, best in spans(len(text), room, overlap):
+        part = text if len(held) == len(text) else text.between(held.start, held.stop)
+        encoding = template.wrap(part, after) if before is None else template.wrap(before, part)
+        passage = encoding.parts[0 if before is None else 1]
+        shift = passage.start - held.start
+        found.append(Window(encoding, held.start, passage, range(best.start + shift, best.stop + shift)))
+    return found
+
+
+def room_for(template: Template, length: int, beside: int | None = None) -> int:
+    """Pieces of a text that fit a window of `length` tokens, alone or beside a text of `beside` pieces; may be < 1."""
+    return length - template.specials(pair=beside is not None) - (beside or 0)
+
+
+def spans(count: int, room: int, overlap: int | None = None) -> list[tuple[range, range]]:
+    """Cut `count` pieces into windows of at most `room`: the pieces each holds, and those it is the best window for."""
     overlap = room // 3 if overlap is None else overlap
     require(
         0 <= overlap < room,
         f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}.",
         BadInput,
     )
-    found: list[Window] = []
-    for held, best in cuts(len(pieces), room, overlap):
-        part = pieces.between(held.start, held.stop)
-        encoding = tokenizer.template.wrap(part) if asked is None else tokenizer.template.wrap(asked, part)
-        shift = encoding.parts[-1].start - held.start
-        found.append(Window(encoding, held.start, range(best.start + shift, best.stop + shift)))
-    return found
-
-
-def cuts(count: int, room: int, overlap: int) -> list[tuple[range, range]]:
-    """Cut `count` pieces into windows of at most `room`: the pieces each holds, and those it is the best window for."""
     starts = range(0, max(count - overlap, 1), room - overlap)
     # where two windows overlap, each is the better one for its own half
     borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), count]

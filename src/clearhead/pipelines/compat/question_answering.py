@@ -11,9 +11,9 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
-from clearhead.pipelines.question_answering import Passages, Search, SpanTable, read_passages, whole_words
+from clearhead.pipelines.question_answering import Search, SpanTable, read_passages, whole_words
 from clearhead.pipelines.runner import paired
-from clearhead.text import Pieces
+from clearhead.text import Pieces, Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,15 +113,16 @@ def _pair(item: Any) -> tuple[str, str]:
 
 
 def _answers(
-    context: str, pieces: Pieces, passages: Passages, tables: Iterable[Tensor], search: Search
+    context: str, pieces: Pieces, windows: list[Window], tables: Iterable[Tensor], search: Search
 ) -> tuple[list[dict[str, Any]], float]:
     """The best answers of every window, and the score of "no answer", where it is least likely."""
     found: dict[str, dict[str, Any]] = {}
     null = 1.0
-    for first, positions, table in zip(passages.firsts, passages.positions, tables, strict=True):
-        spans = SpanTable.of(len(positions), [0], [positions], [_log_probabilities(table, positions)], search.longest)
+    for window, table in zip(windows, tables, strict=True):
+        passage = window.passage
+        spans = SpanTable.of(len(passage), [0], [passage], [_log_probabilities(table, passage)], search.longest)
         null = min(null, math.exp(spans.null))
-        for start, end, score in islice(_spans(context, pieces, first, spans, search), search.top):
+        for start, end, score in islice(_spans(context, pieces, window.first, spans, search), search.top):
             text = context[start:end]
             same = found.setdefault(text.lower(), {"score": 0.0, "start": start, "end": end, "answer": text})
             same["score"] += score
