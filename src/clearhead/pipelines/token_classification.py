@@ -4,9 +4,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, pairwise
 from statistics import fmean
 from typing import Any, Literal, get_args
 
@@ -42,29 +42,35 @@ class Labelled:
 
 
 def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
-    """Join neighbours of one kind into entities, each with the mean of their scores.
+    """Join neighbours of one type into entities, each with the mean of their scores.
 
     As in transformers, an entity may open with I-, and labels without a prefix join their equals.
     """
-    groups: list[list[Labelled]] = []
-    for part in parts:
-        opening = part.label.startswith(_OPENING) and _PREFIXED.match(part.label)
-        if groups and not opening and _kind(part.label) == _kind(groups[-1][-1].label):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
     found = []
-    for group in groups:
-        kind = _kind(group[0].label)
-        start, end = group[0].start, group[-1].end
+    for span in runs_of_one_type([part.label for part in parts], _entity_type, _opens):
+        group = parts[span]
+        name, start, end = _entity_type(group[0].label), group[0].start, group[-1].end
         # a piece may be nothing but a space, which belongs to no word: no entity
-        if kind != OUTSIDE and start < end:
-            found.append(Labelled(text[start:end], kind, start, end, fmean(part.score for part in group)))
+        if name != OUTSIDE and start < end:
+            found.append(Labelled(text[start:end], name, start, end, fmean(part.score for part in group)))
     return tuple(found)
 
 
-def _kind(label: str) -> str:
+def runs_of_one_type(
+    labels: Sequence[str], entity_type: Callable[[str], str], opens: Callable[[str], bool]
+) -> list[slice]:
+    """Where neighbours have labels of one type; a label that opens an entity begins a run, whatever stands before."""
+    types = [entity_type(label) for label in labels]
+    starts = [i for i, label in enumerate(labels) if i == 0 or opens(label) or types[i] != types[i - 1]]
+    return [slice(start, end) for start, end in pairwise([*starts, len(labels)])]
+
+
+def _entity_type(label: str) -> str:
     return _PREFIXED.sub("", label, count=1) if _PREFIXED.match(label) else label
+
+
+def _opens(label: str) -> bool:
+    return label.startswith(_OPENING) and _PREFIXED.match(label) is not None
 
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
@@ -239,7 +245,7 @@ def _result(
         case "simple":
             return Tagged(words, entities_of(text, _labelled(text, spans, scores, names)))
         case _:
-            joined = torch.stack([_join(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
+            joined = torch.stack([word_scores(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
             return Tagged(words, entities_of(text, _labelled(text, word_spans, joined, names)))
 
 
@@ -254,9 +260,15 @@ def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled
     )
 
 
-def _join(pieces: Tensor, strategy: Strategy) -> Tensor:
-    """Scores of a word's pieces -> the word's scores (L,)."""
-    return pieces.mean(0) if strategy == "average" else pieces[pieces.amax(-1).argmax()]
+def word_scores(pieces: Tensor, strategy: str) -> Tensor:
+    """Scores (n, L) of a word's pieces -> the word's scores (L,): the first piece's, the surest's, or the average."""
+    match strategy:
+        case "first":
+            return pieces[0]
+        case "max":
+            return pieces[pieces.amax(-1).argmax()]
+        case _:
+            return pieces.mean(0)
 
 
 def _labelled(

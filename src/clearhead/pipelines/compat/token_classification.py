@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -13,123 +14,8 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.compat.base import Options, Pipeline
-from clearhead.pipelines.token_classification import TagWindows, tag_windows
+from clearhead.pipelines.token_classification import TagWindows, runs_of_one_type, tag_windows, word_scores
 from clearhead.text import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A piece, or the pieces of a word: its tokens, where it stands in the text, and its probabilities (L,)."""
-
-    tokens: list[str]
-    start: int
-    end: int
-    index: int
-    scores: Tensor
-    continues: bool
-
-    def best(self, labels: Sequence[str] | None) -> tuple[str, float]:
-        """The likeliest label, and its probability."""
-        place = int(self.scores.argmax())
-        return labels[place] if labels else f"LABEL_{place}", float(self.scores[place])
-
-
-def units_of(tokenizer: Tokenizer, read: TagWindows, *, delimiter: str, every: bool) -> list[list[Unit]]:
-    """The pieces of each window: every one, or those that see most there; words that were given are joined first."""
-    text = read.text if isinstance(read.text, str) else delimiter.join(read.text)
-    # offsets count as if one space stood between the words that were given
-    shift = 0 if isinstance(read.text, str) else len(delimiter) - 1
-    unknown, mark = tokenizer.special.get("unk"), tokenizer.continuation
-    found = []
-    for window, logits in zip(read.windows, read.logits, strict=True):
-        encoding, scores = window.encoding, logits.softmax(-1)
-        units = []
-        for position in window.passage if every else window.best:
-            moved = shift * (encoding.words[position] or 0)
-            start, end = (place + moved for place in encoding.offsets[position] or (0, 0))
-            token, index = encoding.tokens[position], window.passage.start + window.piece(position)
-            continues = token != unknown and _continues(mark, token, text, start)
-            written = text[start:end] if token == unknown else token
-            units.append(Unit([written], start, end, index, scores[position], continues))
-        found.append(units)
-    return found
-
-
-def _continues(mark: str | None, token: str, text: str, start: int) -> bool:
-    """Whether a piece continues a word; where pieces do not show it, a word is what stands between spaces."""
-    return token.startswith(mark) if mark else start > 0 and " " not in text[start - 1 : start + 1]
-
-
-def words_of(units: Sequence[Unit], strategy: str) -> list[Unit]:
-    """Join pieces to words: a word has the scores of its first piece, of its surest, or the average."""
-    words: list[list[Unit]] = []
-    for unit in units:
-        if words and unit.continues:
-            words[-1].append(unit)
-        else:
-            words.append([unit])
-    return [
-        Unit(
-            [unit.tokens[0] for unit in word],
-            word[0].start,
-            word[-1].end,
-            word[0].index,
-            _joined(word, strategy),
-            False,
-        )
-        for word in words
-    ]
-
-
-def _joined(word: Sequence[Unit], strategy: str) -> Tensor:
-    match strategy:
-        case "first":
-            return word[0].scores
-        case "max":
-            return max(word, key=lambda unit: float(unit.scores.max())).scores
-        case _:
-            return torch.stack([unit.scores for unit in word]).mean(0)
-
-
-def entities_of(tokenizer: Tokenizer, units: Sequence[Unit], labels: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Join neighbours of one kind; B- opens a new entity, and a label without B- or I- is its own kind."""
-    groups: list[list[tuple[Unit, str, float]]] = []
-    for unit in units:
-        label, score = unit.best(labels)
-        if groups and not label.startswith("B-") and _kind(label) == _kind(groups[-1][-1][1]):
-            groups[-1].append((unit, label, score))
-        else:
-            groups.append([(unit, label, score)])
-    return [
-        {
-            "entity_group": group[0][1].split("-", 1)[-1],
-            "score": fmean(score for _, _, score in group),
-            "word": tokenizer.join([token for unit, _, _ in group for token in unit.tokens]),
-            "start": group[0][0].start,
-            "end": group[-1][0].end,
-        }
-        for group in groups
-    ]
-
-
-def _kind(label: str) -> str:
-    return label[2:] if label.startswith(("B-", "I-")) else label
-
-
-def longest_of_overlapping(entities: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of entities that overlap, since two windows saw them, the longest; of equally long ones the surest."""
-    kept: list[dict[str, Any]] = []
-    for entity in sorted(entities, key=itemgetter("start")):
-        if not kept or entity["start"] >= kept[-1]["end"]:
-            kept.append(entity)
-        elif (_length(entity), entity["score"]) > (_length(kept[-1]), kept[-1]["score"]):
-            kept[-1] = entity
-    return kept
-
-
-def _length(entity: dict[str, Any]) -> int:
-    return int(entity["end"] - entity["start"])
-
 
 _STRATEGIES = ("none", "simple", "first", "average", "max")
 
@@ -189,22 +75,112 @@ class TokenClassification(Pipeline[TokenOptions]):
         for read in tag_windows(self.model.network, self.model.tokenizer, inputs, overlap=options.stride):
             found = self._found(read, options)
             kept = [one for one in found if one.get("entity", one.get("entity_group")) not in ignored]
-            yield longest_of_overlapping(kept) if options.stride is not None else kept
+            yield _longest_of_overlapping(kept) if options.stride is not None else kept
 
     def _found(self, read: TagWindows, options: TokenOptions) -> Iterator[dict[str, Any]]:
+        tokenizer, labels = self.model.tokenizer, self.model.labels
         striding = options.stride is not None
         delimiter = " " if options.delimiter is None else options.delimiter
-        parts = units_of(self.model.tokenizer, read, delimiter=delimiter, every=striding)
-        for units in parts if striding else [[unit for part in parts for unit in part]]:
+        windows = _units(tokenizer, read, delimiter=delimiter, every=striding)
+        for units in windows if striding else [list(chain.from_iterable(windows))]:
             match options.strategy:
                 case "none":
-                    yield from (self._token(unit) for unit in units)
+                    yield from (_token(unit, labels) for unit in units)
                 case "simple":
-                    yield from entities_of(self.model.tokenizer, units, self.model.labels)
-                case words:
-                    yield from entities_of(self.model.tokenizer, words_of(units, words), self.model.labels)
+                    yield from _entities(tokenizer, units, labels)
+                case strategy:
+                    yield from _entities(tokenizer, _words(units, strategy), labels)
 
-    def _token(self, unit: Unit) -> dict[str, Any]:
-        label, score = unit.best(self.model.labels)
-        place = {"index": unit.index, "word": unit.tokens[0], "start": unit.start, "end": unit.end}
-        return {"entity": label, "score": score, **place}
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A piece, or the pieces of a word: its tokens, where it stands in the text, and its probabilities (L,)."""
+
+    tokens: list[str]
+    start: int
+    end: int
+    index: int
+    scores: Tensor
+    continues: bool = False
+
+    def best(self, labels: Sequence[str] | None) -> tuple[str, float]:
+        """The likeliest label, and its probability."""
+        place = int(self.scores.argmax())
+        return labels[place] if labels else f"LABEL_{place}", float(self.scores[place])
+
+
+def _units(tokenizer: Tokenizer, read: TagWindows, *, delimiter: str, every: bool) -> list[list[_Unit]]:
+    """The pieces of each window: every one, or those that see most there; words that were given are joined first."""
+    text = read.text if isinstance(read.text, str) else delimiter.join(read.text)
+    # offsets count as if one space stood between the words that were given
+    shift = 0 if isinstance(read.text, str) else len(delimiter) - 1
+    unknown, mark = tokenizer.special.get("unk"), tokenizer.continuation
+    found = []
+    for window, logits in zip(read.windows, read.logits, strict=True):
+        encoding, scores = window.encoding, logits.softmax(-1)
+        units = []
+        for position in window.passage if every else window.best:
+            moved = shift * (encoding.words[position] or 0)
+            start, end = (place + moved for place in encoding.offsets[position] or (0, 0))
+            token, index = encoding.tokens[position], window.passage.start + window.piece(position)
+            continues = token != unknown and _continues(mark, token, text, start)
+            written = text[start:end] if token == unknown else token
+            units.append(_Unit([written], start, end, index, scores[position], continues))
+        found.append(units)
+    return found
+
+
+def _continues(mark: str | None, token: str, text: str, start: int) -> bool:
+    """Whether a piece continues a word; where pieces do not show it, a word is what stands between spaces."""
+    return token.startswith(mark) if mark else start > 0 and " " not in text[start - 1 : start + 1]
+
+
+def _words(units: Sequence[_Unit], strategy: str) -> list[_Unit]:
+    """Join pieces to words, with the scores of the first piece, of the surest, or the average."""
+    starts = [i for i, unit in enumerate(units) if i == 0 or not unit.continues]
+    words = []
+    for start, end in pairwise([*starts, len(units)]):
+        word = units[start:end]
+        scores = word_scores(torch.stack([unit.scores for unit in word]), strategy)
+        tokens = [unit.tokens[0] for unit in word]
+        words.append(_Unit(tokens, word[0].start, word[-1].end, word[0].index, scores))
+    return words
+
+
+def _token(unit: _Unit, labels: Sequence[str] | None) -> dict[str, Any]:
+    label, score = unit.best(labels)
+    place = {"index": unit.index, "word": unit.tokens[0], "start": unit.start, "end": unit.end}
+    return {"entity": label, "score": score, **place}
+
+
+def _entities(tokenizer: Tokenizer, units: Sequence[_Unit], labels: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Join neighbours of one type.
+
+    Not as `entities_of`: v4 knows no prefixes but B- and I-, names an entity by what follows the first hyphen of its
+    label, whatever stands before, and spells its word from tokens.
+    """
+    best = [unit.best(labels) for unit in units]
+    for run in runs_of_one_type([label for label, _ in best], _entity_type, lambda label: label.startswith("B-")):
+        group = units[run]
+        yield {
+            "entity_group": best[run.start][0].split("-", 1)[-1],
+            "score": fmean(score for _, score in best[run]),
+            "word": tokenizer.join([token for unit in group for token in unit.tokens]),
+            "start": group[0].start,
+            "end": group[-1].end,
+        }
+
+
+def _entity_type(label: str) -> str:
+    return label[2:] if label.startswith(("B-", "I-")) else label
+
+
+def _longest_of_overlapping(entities: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of entities that overlap, since two windows saw them, the longest; of equally long ones the surest."""
+    kept: list[dict[str, Any]] = []
+    for entity in sorted(entities, key=itemgetter("start")):
+        if not kept or entity["start"] >= kept[-1]["end"]:
+            kept.append(entity)
+        else:
+            kept[-1] = max(kept[-1], entity, key=lambda one: (one["end"] - one["start"], one["score"]))
+    return kept
