@@ -32,11 +32,11 @@ MODEL_OF = {
 def values_of(entry: Entry, example=0) -> dict[str, object]:
     """What a click on an example asks."""
     values = dict(entry.examples[example].values) if entry.examples else {}
-    if entry.name == "why":
+    if entry.path == "/look/why":
         values = {"text": TEXT, "use": "classify", "model": "classes"}
-    elif entry.name == "step":
+    elif entry.path == "/look/step":
         values = {"text": TEXT, "token": "1"}
-    elif entry.name == "translate":
+    elif entry.path == "/use/translate":
         values["model"] = "translates"
     return {"model": MODEL_OF[entry.head], **values}
 
@@ -48,7 +48,7 @@ def test_every_page_opens_and_has_a_twin(client, path):
     response = client.post(f"/api{path}", json=values_of(entry))
     assert response.status_code == 200, response.text
     if entry.kind == "look":
-        page = client.get(f"/picture/{entry.name}", params=values_of(entry))
+        page = client.get(path.replace("/look", "/picture"), params=values_of(entry))
         assert response.json().items() <= Page(page.text).facts.items()
         assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
 

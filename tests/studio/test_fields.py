@@ -3,7 +3,8 @@
 import pytest
 
 from clearhead.errors import BadInput
-from clearhead.studio.entry import LONGEST, Field, lines_of, parse
+from clearhead.studio.entry import MAX_CHARACTERS, Field, parse
+from clearhead.studio.pages import lines_of
 
 TEXT = Field(name="text", label="Text", required=True)
 TOP = Field(name="top", label="How many", kind="number", default=5, least=1, most=50)
@@ -23,7 +24,7 @@ def test_values_come_from_strings_and_from_json():
         ({"text": " \n"}, "'Text' is empty; give text"),
         ({"text": 3}, "text must be a text, not int"),
         ({"text": ["a"]}, "text must be a text, not list"),
-        ({"text": "a" * (LONGEST + 1)}, "text has 200001 characters; give at most 200000"),
+        ({"text": "a" * (MAX_CHARACTERS + 1)}, "text has 200001 characters; give at most 200000"),
         ({"text": "a", "top": "x"}, "top='x' is no number from 1 to 50"),
         ({"text": "a", "top": "٣"}, "is no number"),
         ({"text": "a", "top": "9" * 5000}, "is no number"),

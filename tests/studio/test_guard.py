@@ -4,7 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clearhead.studio.app import create_app
-from clearhead.studio.security import LARGEST
+from clearhead.studio.security import MAX_BODY
 from inside.models import small
 from inside.pages import NASTY, Page
 
@@ -45,7 +45,7 @@ def test_a_body_that_is_no_object_is_refused(client, body):
 
 def test_a_body_has_an_end(client):
     def endless():
-        for _ in range(LARGEST // 1000 + 2):
+        for _ in range(MAX_BODY // 1000 + 2):
             yield b" " * 1000
 
     response = client.post("/api/use/fill", content=endless(), headers={"content-type": "application/json"})
@@ -68,7 +68,7 @@ def test_every_answer_has_a_strict_policy(client, path):
 
 
 def test_a_failure_is_told_without_details_and_with_headers(folders, monkeypatch):
-    monkeypatch.setattr("clearhead.studio.pages.by_hand", lambda: 1 / 0)
+    monkeypatch.setattr("clearhead.studio.registry.parse", lambda fields, given: 1 / 0)
     client = TestClient(create_app(folders), base_url="http://localhost", raise_server_exceptions=False)
     response = client.get("/api/look/by-hand")
     assert response.status_code == 500

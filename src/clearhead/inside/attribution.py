@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
-from clearhead.inside.page import rounded
 from clearhead.inside.trace import Layer, trace_ids
 from clearhead.nn.heads import LastTokenHead, Network, TransformedPooler
 from clearhead.nn.hooks import evaluating
@@ -287,20 +286,3 @@ def _layers(target: Target) -> list[Layer]:
 
 def _mean_weights(layer: Layer) -> Tensor:
     return torch.stack([layer.attention(head) for head in range(layer.heads)]).mean(0)
-
-
-def span_scores(model: Model, question: str, context: str) -> dict[str, Any] | None:
-    """The tokens of the context with their probabilities to be the start and the end; None if they do not fit at once.
-
-    The rest of the probability lies on the other tokens, most of it on the first, which stands for "no answer".
-    """
-    check_head(model.network, "span")
-    encoding = model.tokenizer.encode(question, context)
-    if len(encoding) > model.encoder.max_length:
-        return None
-    batch = Batch.of([encoding.ids], [encoding.segments]).to(model.device)
-    with torch.no_grad(), evaluating(model.network):
-        logits = model.network("span", batch.ids, batch.layout, batch.segments)  # (T, 2)
-    own = encoding.parts[1]
-    start, end = logits.float().softmax(0)[own.start : own.stop].T
-    return {"tokens": encoding.tokens[own.start : own.stop], "start": rounded(start), "end": rounded(end)}

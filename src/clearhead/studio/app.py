@@ -1,4 +1,4 @@
-"""The web application: a handler parses the request, calls the desk in a thread, and renders what comes back."""
+"""The web application: a handler parses the request, asks the registry in a thread, and renders what comes back."""
 
 import contextlib
 import threading
@@ -17,18 +17,18 @@ from starlette.types import ASGIApp
 
 from clearhead.errors import ClearheadError, NotFound
 from clearhead.inside.page import View, message_page
-from clearhead.studio.entry import Answer, Entry
+from clearhead.studio.entry import Answer
 from clearhead.studio.pages import USES, VIEWS
-from clearhead.studio.registry import Registry, about, skills_of
+from clearhead.studio.registry import Registry
 from clearhead.studio.security import BodyTooLarge, SecurityMiddleware, read_object
 
 ENTRIES = {entry.path: entry for entry in (*VIEWS, *USES)}
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp:
     """Make the application; it opens these models (folders or hub names) and runs, and no others."""
-    desk = Registry(models, runs)
+    registry = Registry(models, runs)
     static = _static_files()
 
     async def shell(request: Request) -> Response:
@@ -39,36 +39,45 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
         name = request.path_params["name"]
         if name not in static:
             raise HTTPException(404, f"there is no file {name[:80]!r} here")
-        return Response(static[name], media_type=KINDS[Path(name).suffix])
+        return Response(static[name], media_type=MEDIA_TYPES[Path(name).suffix])
 
     async def studio(request: Request) -> Response:
         entries = [entry.to_dict() for entry in ENTRIES.values()]
-        return JSONResponse({"models": desk.models, "runs": len(desk.runs), "entries": entries})
+        return JSONResponse({"models": registry.models, "runs": len(registry.runs), "entries": entries})
 
     async def model(request: Request) -> Response:
-        name = request.query_params.get("model") or desk.models[0]
-        whole = await run_in_threadpool(desk.model, name)
-        found = await run_in_threadpool(desk.model, name, request.query_params.get("skill"))
-        return JSONResponse(about(name, found, skills_of(whole)))
+        asked = request.query_params
+        return JSONResponse(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill")))
 
     async def answer(request: Request) -> Response:
-        found = await _answered(request, desk)
+        found = await answered(request)
         return JSONResponse(found.data if isinstance(found, View) else found)
 
     async def picture(request: Request) -> Response:
         status = 200
         try:
-            found = await _answered(request, desk)
+            found = await answered(request)
             page = found.html if isinstance(found, View) else message_page("this page has no picture")
         except ClearheadError as error:
             page, status = message_page(str(error)), _status(error)
         # what may run in it, the page says itself
         return HTMLResponse(page, status, {"content-security-policy": "frame-ancestors 'self'"})
 
+    async def answered(request: Request) -> Answer:
+        path = f"/{request.path_params.get('kind', 'look')}/{request.path_params['name']}"
+        if path not in ENTRIES:
+            raise NotFound(f"there is no page {path[:80]!r}; there are {', '.join(ENTRIES)}")
+        given = await read_object(request) if request.method == "POST" else dict(request.query_params)
+        return await run_in_threadpool(registry.answer, ENTRIES[path], given)
+
+    def warm_up() -> None:
+        with contextlib.suppress(ClearheadError):  # what is wrong with the default model, its first page says
+            registry.about()
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # the default model loads while the first page opens; what is wrong with it, that page says
-        threading.Thread(target=_warm, args=[desk], daemon=True).start()
+        # the default model loads while the first page opens
+        threading.Thread(target=warm_up, daemon=True).start()
         yield
 
     app = Starlette(
@@ -86,29 +95,11 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
     return SecurityMiddleware(app)  # round everything, so that a failure has its headers too
 
 
-async def _answered(request: Request, desk: Registry) -> Answer:
-    kind = request.path_params.get("kind", "look")
-    entry = _entry(f"/{kind}/{request.path_params['name']}")
-    given = await read_object(request) if request.method == "POST" else dict(request.query_params)
-    return await run_in_threadpool(desk.answer, entry, given)
-
-
-def _entry(path: str) -> Entry:
-    if path not in ENTRIES:
-        raise NotFound(f"there is no page {path[:80]!r}; there are {', '.join(ENTRIES)}")
-    return ENTRIES[path]
-
-
-def _warm(desk: Registry) -> None:
-    with contextlib.suppress(ClearheadError):
-        desk.model()
-
-
 def _static_files() -> dict[str, bytes]:
     """Every file that is served, by its name: what is not here cannot be asked for."""
     own = files("clearhead.studio") / "static"
-    look = files("clearhead.inside") / "pages" / "shared" / "base.css"
-    return {one.name: one.read_bytes() for one in (*own.iterdir(), look) if Path(one.name).suffix in KINDS}
+    shared = files("clearhead.inside") / "pages" / "shared" / "base.css"
+    return {one.name: one.read_bytes() for one in (*own.iterdir(), shared) if Path(one.name).suffix in MEDIA_TYPES}
 
 
 def _status(error: ClearheadError) -> int:

@@ -1,15 +1,14 @@
-"""An entry of the studio: a page with its fields, its examples, and the call that answers it."""
+"""What a page of the studio is: its fields, its examples, and the function that answers it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import BadInput, require
 from clearhead.inside.page import View
-from clearhead.pipelines.model import Model
 
-LONGEST = 200_000  # characters of one text; a novel is cut up before it is read here
+MAX_CHARACTERS = 200_000  # of one text; a novel is cut up before it is read here
+Answer = View | dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,12 +24,8 @@ class Field:
     least: int = 0
     most: int = 100
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"choices": list(self.choices)}
-
     def parse(self, value: object) -> str | int | None:
-        """Read the value of a request: a string, or what JSON has; nothing where it is empty."""
+        """Read the value of a request, a string or what JSON has; an empty one is the default."""
         if value is None or (isinstance(value, str) and not value.strip()):
             require(not self.required, f"{self.label!r} is empty; give {self.name}", BadInput)
             return self.default
@@ -38,7 +33,11 @@ class Field:
             return self._number(value)
         if not isinstance(value, str):
             raise BadInput(f"{self.name} must be a text, not {type(value).__name__}")
-        require(len(value) <= LONGEST, f"{self.name} has {len(value)} characters; give at most {LONGEST}", BadInput)
+        require(
+            len(value) <= MAX_CHARACTERS,
+            f"{self.name} has {len(value)} characters; give at most {MAX_CHARACTERS}",
+            BadInput,
+        )
         require(
             not self.choices or value in self.choices,
             f"{self.name}={value[:40]!r} is not known; choose {', '.join(self.choices)}",
@@ -63,37 +62,9 @@ def parse(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, Any
     return {field.name: field.parse(given.get(field.name)) for field in fields}
 
 
-def lines_of(text: str | None) -> list[str]:
-    """Texts given one a line; empty lines are none."""
-    return [line.strip() for line in (text or "").splitlines() if line.strip()]
-
-
-Needs = Literal["model", "maybe model", "runs", "nothing"]
-Answer = View | dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
-    """What an entry is called with: the chosen model, the runs of this studio, and the values of the fields."""
-
-    model: Model | None
-    runs: Sequence[Path]
-    values: Mapping[str, Any]
-
-    @property
-    def loaded(self) -> Model:
-        """The model of an entry that needs one."""
-        if self.model is None:
-            raise NotFound("this page needs a model; choose one")
-        return self.model
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A set of values that is one click away; for a model with skills, perhaps with one, or "" for the use's own."""
+    """Values that are one click away; for a model with skills, perhaps with one, or "" for the use's own."""
 
     label: str
     values: Mapping[str, str | int]
@@ -102,22 +73,24 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One page. A view gives a `View`, a use gives what programs get as JSON."""
+    """One page: below /look it gives a `View`, below /use what programs get as JSON.
 
-    kind: Literal["look", "use"]
-    name: str
+    `call` takes the model or the run folders, whichever the page needs, then the values of the fields by name.
+    """
+
+    path: str  # the same below /api gives JSON
     title: str
     question: str
-    call: Callable[[Given], Answer]
-    needs: Needs = "model"
+    call: Callable[..., Answer]
+    needs: Literal["model", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
     fields: Sequence[Field] = ()
-    examples: Sequence[Example] = field(default=())
+    examples: Sequence[Example] = ()
 
     @property
-    def path(self) -> str:
-        """Where its page is; the same below /api gives JSON."""
-        return f"/{self.kind}/{self.name}"
+    def kind(self) -> str:
+        """Where it stands in the menu: "look" or "use", by its path."""
+        return self.path.split("/")[1]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it: what the page needs to ask."""
@@ -128,6 +101,6 @@ class Entry:
             "question": self.question,
             "needs": self.needs,
             "head": self.head,
-            "fields": [one.to_dict() for one in self.fields],
-            "examples": [{"label": one.label, "values": dict(one.values), "skill": one.skill} for one in self.examples],
+            "fields": [asdict(field) for field in self.fields],
+            "examples": [asdict(example) for example in self.examples],
         }

@@ -1,102 +1,101 @@
 """The pages of the studio: every view and every use. To add one, add an entry."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import torch
+
+from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.inside.attribution import span_scores
 from clearhead.inside.by_hand import by_hand
-from clearhead.inside.decoding import LIMIT as DECODED
+from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
 from clearhead.inside.decoding import decoding
 from clearhead.inside.faithfulness import why
 from clearhead.inside.input_view import summed_input
 from clearhead.inside.layers import through_layers
-from clearhead.inside.page import View
-from clearhead.inside.positions import LIMIT, position_tables
+from clearhead.inside.page import View, rounded
+from clearhead.inside.positions import LIMIT as MAX_POSITIONS
+from clearhead.inside.positions import position_tables
 from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import EXAMPLES, senses_of
 from clearhead.inside.trace import trace
+from clearhead.nn.hooks import evaluating
+from clearhead.pipelines.model import Model, Skilled
+from clearhead.pipelines.search.index import Method
 from clearhead.pipelines.search.passages import Document
-from clearhead.studio.entry import Entry, Example, Field, Given, lines_of
-from clearhead.studio.examples import (
-    ANIMAL,
-    ARTICLE,
-    BANK,
-    BERT_LARGE,
-    HAM,
-    MASKS,
-    NAMES,
-    PAIRS,
-    PHARMACY,
-    QUESTIONS,
-    REVIEWS,
-    SENTENCES_TO_TRANSLATE,
-    SPAM,
-)
-from clearhead.studio.registry import able
+from clearhead.studio import examples
+from clearhead.studio.entry import Entry, Example, Field
 
 TEXT = Field(name="text", label="Text", kind="text", required=True)
 PAIR = Field(name="pair", label="Second text (if any)", kind="text")
-SENTENCES = (Example("it → animal", {"text": ANIMAL}), Example("bank", {"text": BANK}))
+WORD = Field(name="word", label="Word", required=True)
+BEAMS = Field(name="beams", label="Beams", kind="number", default=4, least=1, most=16)
+TOP = Field(name="top", label="How many", kind="number", default=5, least=1, most=50)
+SENTENCES = (Example("it → animal", {"text": examples.ANIMAL}), Example("bank", {"text": examples.BANK}))
+TO_TRANSLATE = tuple(Example(text, {"text": text}) for text in examples.SENTENCES_TO_TRANSLATE)
 
 
-def _step(given: Given) -> View:
-    token: str = given["token"]
-    return trace(given.loaded, given["text"]).step(
-        int(token) if token.isdecimal() else token, given["layer"], given["head"]
-    )
+def _attention(model: Model, text: str, pair: str | None) -> View:
+    return trace(model, text, pair).heads()
 
 
-def _senses_view(given: Given) -> View:
-    return senses_of(given.loaded, given["word"], lines_of(given["texts"]) or None)
+def _step(model: Model, text: str, token: str, layer: int, head: int) -> View:
+    return trace(model, text).step(int(token) if token.isdecimal() else token, layer, head)
 
 
-def _runs(given: Given) -> View:
-    if not given.runs:
+def _senses_view(model: Model, word: str, texts: str | None) -> View:
+    return senses_of(model, word, lines_of(texts) or None)
+
+
+def lines_of(text: str | None) -> list[str]:
+    """Split texts that are given one a line; empty lines are none."""
+    return [line.strip() for line in (text or "").splitlines() if line.strip()]
+
+
+def _runs(folders: Sequence[Path]) -> View:
+    if not folders:
         raise NotFound("this studio was started without runs; start it with --runs and the folders of training runs")
-    return training_runs(given.runs)
+    return training_runs(folders)
 
 
 VIEWS = (
     Entry(
-        kind="look",
-        name="by-hand",
+        path="/look/by-hand",
         title="Attention by hand",
         question="How does attention compute?",
+        call=by_hand,
         needs="nothing",
-        call=lambda given: by_hand(),
     ),
     Entry(
-        kind="look",
-        name="input",
+        path="/look/input",
         title="Input",
         question="What does a model read?",
+        call=summed_input,
         fields=(TEXT, PAIR),
         examples=(Example("Be alert!", {"text": "Be alert!", "pair": "BERT will hurt!"}), *SENTENCES),
-        call=lambda given: summed_input(given.loaded, given["text"], given["pair"]),
     ),
     Entry(
-        kind="look",
-        name="positions",
+        path="/look/positions",
         title="Positions",
         question="How is a position written?",
+        call=position_tables,
         needs="maybe model",
-        fields=(Field(name="length", label="Positions", kind="number", default=64, least=2, most=LIMIT),),
-        call=lambda given: position_tables(given.model, length=given["length"]),
+        fields=(Field(name="length", label="Positions", kind="number", default=64, least=2, most=MAX_POSITIONS),),
     ),
     Entry(
-        kind="look",
-        name="attention",
+        path="/look/attention",
         title="Attention",
         question="Who looks at whom?",
+        call=_attention,
         fields=(TEXT, PAIR),
-        examples=(*SENTENCES, *(Example(label, {"text": a, "pair": b}) for label, a, b in QUESTIONS)),
-        call=lambda given: trace(given.loaded, given["text"], given["pair"]).heads(),
+        examples=(*SENTENCES, *(Example(label, {"text": a, "pair": b}) for label, a, b in examples.QUESTIONS)),
     ),
     Entry(
-        kind="look",
-        name="step",
+        path="/look/step",
         title="One token",
         question="What does one head do to one token?",
+        call=_step,
         fields=(
             TEXT,
             Field(name="token", label="Token: a word, or its number", default="1"),
@@ -104,35 +103,32 @@ VIEWS = (
             Field(name="head", label="Head", kind="number", default=0),
         ),
         # where the built-in model links the two
-        examples=(Example("it → animal", {"text": ANIMAL, "token": "it", "layer": 9, "head": 3}),),
-        call=_step,
+        examples=(Example("it → animal", {"text": examples.ANIMAL, "token": "it", "layer": 9, "head": 3}),),
     ),
     Entry(
-        kind="look",
-        name="layers",
+        path="/look/layers",
         title="Layers",
         question="What happens from layer to layer?",
+        call=through_layers,
         fields=(TEXT, PAIR),
         examples=SENTENCES,
-        call=lambda given: through_layers(given.loaded, given["text"], given["pair"]),
     ),
     Entry(
-        kind="look",
-        name="senses",
+        path="/look/senses",
         title="Map of senses",
         question="Does the model tell senses apart?",
+        call=_senses_view,
         fields=(
-            Field(name="word", label="Word", required=True),
+            WORD,
             Field(name="texts", label="Texts with the word, one a line (if not the lectures')", kind="text"),
         ),
         examples=tuple(Example(word, {"word": word}) for word in EXAMPLES),
-        call=_senses_view,
     ),
     Entry(
-        kind="look",
-        name="why",
+        path="/look/why",
         title="Why",
         question="Why this answer?",
+        call=why,
         fields=(
             TEXT,
             PAIR,
@@ -140,220 +136,209 @@ VIEWS = (
             Field(name="target", label="Explain another answer (if any)"),
         ),
         examples=(
-            Example("a mask", {"text": MASKS[0], "use": "fill"}, skill=""),
-            Example("spam", {"text": SPAM, "use": "classify"}, skill="spam"),
-            Example("an answer", {"text": BERT_LARGE[0], "pair": BERT_LARGE[1], "use": "answer"}, skill=""),
+            Example("a mask", {"text": examples.MASKS[0], "use": "fill"}, skill=""),
+            Example("spam", {"text": examples.SPAM, "use": "classify"}, skill="spam"),
+            Example(
+                "an answer",
+                {"text": examples.BERT_LARGE[0], "pair": examples.BERT_LARGE[1], "use": "answer"},
+                skill="",
+            ),
         ),
-        call=lambda given: why(given.loaded, given["text"], given["pair"], use=given["use"], target=given["target"]),
     ),
     Entry(
-        kind="look",
-        name="decoding",
+        path="/look/decoding",
         title="Word by word",
         question="How does a model write?",
+        call=decoding,
         head="causal_lm",
         fields=(
             TEXT,
             Field(name="beams", label="Beams", kind="number", default=3, least=1, most=8),
-            Field(name="longest", label="New tokens", kind="number", default=32, least=1, most=DECODED),
+            Field(name="longest", label="New tokens", kind="number", default=32, least=1, most=MAX_NEW_TOKENS),
         ),
-        examples=tuple(Example(text, {"text": text}) for text in SENTENCES_TO_TRANSLATE),
-        call=lambda given: decoding(given.loaded, given["text"], beams=given["beams"], longest=given["longest"]),
+        examples=TO_TRANSLATE,
     ),
-    Entry(
-        kind="look",
-        name="runs",
-        title="Runs",
-        question="How is training going?",
-        needs="runs",
-        call=_runs,
-    ),
+    Entry(path="/look/runs", title="Runs", question="How is training going?", call=_runs, needs="runs"),
 )
 
 
-BEAMS = Field(name="beams", label="Beams", kind="number", default=4, least=1, most=16)
-TOP = Field(name="top", label="How many", kind="number", default=5, least=1, most=50)
+def _fill(model: Model, text: str, top: int, candidates: str | None) -> dict[str, Any]:
+    # the lectures write [MASK]; other families have a mask token of their own
+    masked = text.replace("[MASK]", model.tokenizer.special.get("mask", "[MASK]"))
+    return {"text": text, **model.fill(masked, top=top, candidates=_words(candidates)).to_dict()}
 
 
-def _fill(given: Given) -> dict[str, Any]:
-    text = given["text"]
-    words = _words(given["candidates"])
-    # the lectures write [MASK]; other families have a sign of their own
-    own = given.loaded.tokenizer.special.get("mask", "[MASK]")
-    return {
-        "text": text,
-        **given.loaded.fill(text.replace("[MASK]", own), top=given["top"], candidates=words).to_dict(),
-    }
-
-
-def _ask(given: Given) -> dict[str, Any]:
-    question, context = given["question"], given["context"]
-    found = given.loaded.answer(question, context, top=given["top"])
-    scores = span_scores(able(given.loaded, "answer"), question, context)
+def _ask(model: Model, question: str, context: str, top: int) -> dict[str, Any]:
+    found = model.answer(question, context, top=top)
+    skilled = model.able("answer") if isinstance(model, Skilled) else model
+    scores = _span_scores(skilled, question, context)
     return {"question": question, "context": context, **found.to_dict(), "tokens": scores}
 
 
-def _classify(given: Given) -> dict[str, Any]:
-    text, labels = given["text"], _words(given["labels"])
-    found = given.loaded.classify(text) if labels is None else given.loaded.zero_shot(text, labels)
+def _span_scores(model: Model, question: str, context: str) -> dict[str, Any] | None:
+    """The tokens of the context with their probabilities to be the start and the end; None if they do not fit at once.
+
+    The rest of the probability lies on the other tokens, most of it on the first, which stands for "no answer".
+    """
+    encoding = model.tokenizer.encode(question, context)
+    if len(encoding) > model.encoder.max_length:
+        return None
+    batch = Batch.of([encoding.ids], [encoding.segments]).to(model.device)
+    with torch.no_grad(), evaluating(model.network):
+        logits = model.network("span", batch.ids, batch.layout, batch.segments)  # (T, 2)
+    own = slice(encoding.parts[1].start, encoding.parts[1].stop)
+    start, end = logits.float().softmax(0)[own].T
+    return {"tokens": encoding.tokens[own], "start": rounded(start), "end": rounded(end)}
+
+
+def _tag(model: Model, text: str) -> dict[str, Any]:
+    return {"text": text, **model.tag(text).to_dict()}
+
+
+def _classify(model: Model, text: str, labels: str | None) -> dict[str, Any]:
+    names = _words(labels)
+    found = model.classify(text) if names is None else model.zero_shot(text, names)
     return {"text": text, **found.to_dict()}
-
-
-def _search(given: Given) -> dict[str, Any]:
-    texts = [text.strip() for text in given["documents"].split("\n\n") if text.strip()]
-    require(bool(texts), "there is nothing to search; give documents", BadInput)
-    documents = [Document(text, f"document {number}") for number, text in enumerate(texts, 1)]
-    hits = given.loaded.search(given["query"], documents, top=given["top"], method=given["method"])
-    return {"query": given["query"], "results": [hit.to_dict() for hit in hits]}
-
-
-def _senses(given: Given) -> dict[str, Any]:
-    word, texts = given["word"], lines_of(given["texts"])
-    return {"word": word, "texts": texts, **given.loaded.senses(word, texts).to_dict()}
-
-
-def _generate(given: Given) -> dict[str, Any]:
-    found = given.loaded.generate(given["text"], longest=given["longest"], beams=given["beams"])
-    return {"prompt": given["text"], **found.to_dict()}
-
-
-def _translate(given: Given) -> dict[str, Any]:
-    found = given.loaded.translate(given["text"], beams=given["beams"])
-    return {"source": given["text"], "translation": found.text, "parts": found.to_dict()["parts"]}
 
 
 def _words(text: str | None) -> list[str] | None:
     return [word.strip() for word in text.split(",") if word.strip()] if text else None
 
 
+def _compare(model: Model, first: str, second: str) -> dict[str, Any]:
+    return {"first": first, "second": second, **model.compare(first, second).to_dict()}
+
+
+def _search(model: Model, query: str, documents: str, method: Method, top: int) -> dict[str, Any]:
+    texts = [text.strip() for text in documents.split("\n\n") if text.strip()]
+    require(bool(texts), "there is nothing to search; give documents", BadInput)
+    found = [Document(text, f"document {number}") for number, text in enumerate(texts, 1)]
+    return {"query": query, "results": [hit.to_dict() for hit in model.search(query, found, top=top, method=method)]}
+
+
+def _summarise(model: Model, text: str, sentences: int) -> dict[str, Any]:
+    return {"text": text, **model.summarise(text, sentences=sentences).to_dict()}
+
+
+def _senses(model: Model, word: str, texts: str) -> dict[str, Any]:
+    lines = lines_of(texts)
+    return {"word": word, "texts": lines, **model.senses(word, lines).to_dict()}
+
+
+def _generate(model: Model, text: str, longest: int, beams: int) -> dict[str, Any]:
+    return {"prompt": text, **model.generate(text, longest=longest, beams=beams).to_dict()}
+
+
+def _translate(model: Model, text: str, beams: int) -> dict[str, Any]:
+    found = model.translate(text, beams=beams)
+    return {"source": text, "translation": found.text, "parts": found.to_dict()["parts"]}
+
+
 USES = (
     Entry(
-        kind="use",
-        name="fill",
+        path="/use/fill",
         title="Fill",
         question="Which word stands behind the mask?",
+        call=_fill,
         head="masked_lm",
         fields=(TEXT, TOP, Field(name="candidates", label="Rank only these words, by commas (if any)")),
-        examples=tuple(Example(text, {"text": text}) for text in MASKS),
-        call=_fill,
+        examples=tuple(Example(text, {"text": text}) for text in examples.MASKS),
     ),
     Entry(
-        kind="use",
-        name="ask",
+        path="/use/ask",
         title="Ask",
         question="Where in a text is the answer?",
+        call=_ask,
         head="span",
         fields=(
             Field(name="question", label="Question", required=True),
             Field(name="context", label="Text to look in", kind="text", required=True),
             TOP,
         ),
-        examples=tuple(Example(label, {"question": q, "context": text}) for label, q, text in QUESTIONS),
-        call=_ask,
+        examples=tuple(Example(label, {"question": q, "context": text}) for label, q, text in examples.QUESTIONS),
     ),
     Entry(
-        kind="use",
-        name="tag",
+        path="/use/tag",
         title="Tag",
         question="Which names are in a text?",
+        call=_tag,
         head="tags",
         fields=(TEXT,),
-        examples=tuple(Example(text, {"text": text}) for text in NAMES),
-        call=lambda given: {"text": given["text"], **given.loaded.tag(given["text"]).to_dict()},
+        examples=tuple(Example(text, {"text": text}) for text in examples.NAMES),
     ),
     Entry(
-        kind="use",
-        name="classify",
+        path="/use/classify",
         title="Classify",
         question="Which class does a text belong to?",
+        call=_classify,
         head="classes",
         fields=(TEXT, Field(name="labels", label="Labels of your own, by commas (for a model trained on inference)")),
         examples=(
-            Example("spam", {"text": SPAM}, skill="spam"),
-            Example("no spam", {"text": HAM}, skill="spam"),
-            *(Example(text, {"text": text}, skill="sentiment") for text in REVIEWS),
+            Example("spam", {"text": examples.SPAM}, skill="spam"),
+            Example("no spam", {"text": examples.HAM}, skill="spam"),
+            *(Example(text, {"text": text}, skill="sentiment") for text in examples.REVIEWS),
         ),
-        call=_classify,
     ),
     Entry(
-        kind="use",
-        name="compare",
+        path="/use/compare",
         title="Compare",
         question="How do two texts relate?",
+        call=_compare,
         head="classes",
         fields=(
             Field(name="first", label="First text", kind="text", required=True),
             Field(name="second", label="Second text", kind="text", required=True),
         ),
-        examples=tuple(Example(label, {"first": a, "second": b}) for label, a, b in PAIRS),
-        call=lambda given: {
-            "first": given["first"],
-            "second": given["second"],
-            **given.loaded.compare(given["first"], given["second"]).to_dict(),
-        },
+        examples=tuple(Example(label, {"first": a, "second": b}) for label, a, b in examples.PAIRS),
     ),
     Entry(
-        kind="use",
-        name="search",
+        path="/use/search",
         title="Search",
         question="Which passage fits a query?",
+        call=_search,
         fields=(
             Field(name="query", label="Query", required=True),
             Field(name="documents", label="Documents, with empty lines between them", kind="text", required=True),
             Field(name="method", label="By", choices=("vectors", "bm25", "hybrid"), default="vectors"),
             TOP,
         ),
-        examples=(Example("pharmacy", {"query": PHARMACY[0], "documents": PHARMACY[1]}),),
-        call=_search,
+        examples=(Example("pharmacy", {"query": examples.PHARMACY[0], "documents": examples.PHARMACY[1]}),),
     ),
     Entry(
-        kind="use",
-        name="summarise",
+        path="/use/summarise",
         title="Summarise",
         question="Which sentences say most of a text?",
-        fields=(
-            TEXT,
-            Field(name="sentences", label="Sentences", kind="number", default=3, least=1, most=50),
-        ),
-        examples=(Example("attention", {"text": ARTICLE}),),
-        call=lambda given: {
-            "text": given["text"],
-            **given.loaded.summarise(given["text"], sentences=given["sentences"]).to_dict(),
-        },
+        call=_summarise,
+        fields=(TEXT, Field(name="sentences", label="Sentences", kind="number", default=3, least=1, most=50)),
+        examples=(Example("attention", {"text": examples.ARTICLE}),),
     ),
     Entry(
-        kind="use",
-        name="senses",
+        path="/use/senses",
         title="Senses",
         question="What does a word mean in each place?",
-        fields=(
-            Field(name="word", label="Word", required=True),
-            Field(name="texts", label="Texts with the word, one a line", kind="text", required=True),
-        ),
+        call=_senses,
+        fields=(WORD, Field(name="texts", label="Texts with the word, one a line", kind="text", required=True)),
         examples=tuple(
             Example(word, {"word": word, "texts": "\n".join(text for group in texts.values() for text in group)})
             for word, texts in EXAMPLES.items()
         ),
-        call=_senses,
     ),
     Entry(
-        kind="use",
-        name="generate",
+        path="/use/generate",
         title="Generate",
         question="How might a text go on?",
+        call=_generate,
         head="causal_lm",
         fields=(TEXT, Field(name="longest", label="New tokens", kind="number", default=40, least=1, most=200), BEAMS),
         examples=(Example("Once upon a time", {"text": "Once upon a time", "beams": 1}),),
-        call=_generate,
     ),
     Entry(
-        kind="use",
-        name="translate",
+        path="/use/translate",
         title="Translate",
         question="What is it in the other language?",
+        call=_translate,
         head="causal_lm",
         fields=(TEXT, BEAMS),
-        examples=tuple(Example(text, {"text": text}) for text in SENTENCES_TO_TRANSLATE),
-        call=_translate,
+        examples=TO_TRANSLATE,
     ),
 )

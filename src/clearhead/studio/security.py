@@ -1,4 +1,4 @@
-"""What stands between a studio and the web: only this machine asks, only its own pages run, no body is endless."""
+"""Security of the studio: only this machine asks, only its own pages run, no body is endless."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from clearhead.errors import BadInput
 
 HOSTS = ("127.0.0.1", "localhost")
-LARGEST = 1_000_000  # bytes of a request's body
+MAX_BODY = 1_000_000  # bytes of a request's body
 
 # the pages of the studio; a picture is stricter still and brings its own policy
 POLICY = (
@@ -43,7 +43,7 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -53,9 +53,9 @@ class SecurityMiddleware:
 
         problem = _problem(Headers(scope=scope), scope["path"])
         if problem is None:
-            await self._app(scope, receive, guarded)
+            await self._app(scope, receive, send_with_headers)
         else:
-            await JSONResponse({"error": problem}, 403)(scope, receive, guarded)
+            await JSONResponse({"error": problem}, 403)(scope, receive, send_with_headers)
 
 
 def _problem(headers: Headers, path: str) -> str | None:
@@ -79,8 +79,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST:
-            raise BodyTooLarge(f"the body has more than {LARGEST} bytes; send a part of the text")
+        if len(body) > MAX_BODY:
+            raise BodyTooLarge(f"the body has more than {MAX_BODY} bytes; send a part of the text")
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):

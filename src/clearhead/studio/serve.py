@@ -22,26 +22,26 @@ def serve(
     tell: Callable[[str], None],
 ) -> None:
     """Serve until it is interrupted; `tell` gets the address, and the browser opens it if wanted."""
-    door = _listen(port)
-    address = f"http://{HOST}:{door.getsockname()[1]}/"
+    listener = _listen(port)
+    address = f"http://{HOST}:{listener.getsockname()[1]}/"
     config = uvicorn.Config(create_app(models, runs), log_level="warning", access_log=False, server_header=False)
     tell(address)
     if browser:
-        webbrowser.open(address)  # it waits at the door until the server answers
-    uvicorn.Server(config).run(sockets=[door])
+        webbrowser.open(address)  # it waits at the port until the server answers
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(port: int | None) -> socket.socket:
     """Take the port; the usual one, if it is taken and none was asked for, gives way to any that is free."""
-    door = socket.socket()
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     for wanted in [PORT, 0] if port is None else [port]:
         try:
-            door.bind((HOST, wanted))
+            listener.bind((HOST, wanted))
         except (OSError, OverflowError) as error:
             problem = error
             continue
-        door.listen()
-        return door
-    door.close()
+        listener.listen()
+        return listener
+    listener.close()
     raise BadInput(f"port {port} cannot be used ({problem}); choose another with --port") from None
