@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from clearhead.data.pretraining import NO_PAIR, SentencePairs, shorten
+from clearhead.data.batch import IGNORE_INDEX
+from clearhead.data.pretraining import SentencePairs, shorten
 from clearhead.data.shards import Shards
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer
@@ -55,13 +56,13 @@ def test_some_are_one_text_of_any_length(made: Made) -> None:
         labels, tokens = batch.targets["next_sentence"], tokens + batch.tokens
         parts = zip(batch.layout.split(batch.ids), batch.layout.split(batch.segments), labels.tolist(), strict=True)
         for ids, segments, label in parts:
-            assert (label == NO_PAIR) == (ids.tolist().count(tokenizer.sep_id) == 1) == (not segments.any())
-            if label == NO_PAIR:
+            assert (label == IGNORE_INDEX) == (ids.tolist().count(tokenizer.sep_id) == 1) == (not segments.any())
+            if label == IGNORE_INDEX:
                 assert ids[0] == tokenizer.cls_id
                 assert ids[-1] == tokenizer.sep_id
                 assert stands_in(ids[1:-1].tolist(), documents)
                 sizes.append(len(ids) - 2)
-        texts, pairs = texts + int((labels == NO_PAIR).sum()), pairs + int((labels != NO_PAIR).sum())
+        texts, pairs = texts + int((labels == IGNORE_INDEX).sum()), pairs + int((labels != IGNORE_INDEX).sum())
     assert abs(texts / (texts + pairs) - 0.25) < 3 * (0.25 * 0.75 / (texts + pairs)) ** 0.5
     assert min(sizes) < 4
     assert max(sizes) > 30

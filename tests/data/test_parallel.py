@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clearhead as ch
-from clearhead.data.batch import Batch
+from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.examples import PairExample
-from clearhead.data.pretraining import NOTHING, Following, with_neighbours
+from clearhead.data.pretraining import Following, with_neighbours
 from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
 from clearhead.errors import BadConfig, BadInput, NotFound
 from clearhead.training.step import split
@@ -118,7 +118,7 @@ def test_neighbours_stay_in_their_sequence():
 
     source = Following(Plain())
     targets = source.batch(0).targets
-    assert targets["next"].tolist() == [2, 3, NOTHING, NOTHING]
-    assert targets["previous"].tolist() == [NOTHING, 1, 2, NOTHING]
+    assert targets["next"].tolist() == [2, 3, IGNORE_INDEX, IGNORE_INDEX]
+    assert targets["previous"].tolist() == [IGNORE_INDEX, 1, 2, IGNORE_INDEX]
     assert (source.batches_in(1), source.epoch_of(0)) == (7, 0.5)
     assert len(split(with_neighbours(Batch.of([[1, 2], [3, 4]])), 2)) == 2

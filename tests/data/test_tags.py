@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.encode import NO_LABEL, encode_tags
+from clearhead.data.batch import IGNORE_INDEX
+from clearhead.data.encode import encode_tags
 from clearhead.data.examples import Labels, WordsExample
 from clearhead.errors import BadInput
 from data.small import tokenizer
@@ -26,7 +27,7 @@ def test_tags_survive_the_way_to_pieces_and_back(kind, data, length, overlap):
     found = encode_tags(examples, tokenizer(kind), TAGS, length=length, overlap=overlap)
     assert np.diff(found.encoded.offsets).max() <= length
     targets = found.encoded.token_targets["tags"]
-    assert ((targets == NO_LABEL) == (found.words < 0)).all()
+    assert ((targets == IGNORE_INDEX) == (found.words < 0)).all()
     owners = np.repeat(found.owners, np.diff(found.encoded.offsets))
     for i, one in enumerate(examples):
         own = (owners == i) & (found.words >= 0)
@@ -40,7 +41,7 @@ def test_the_label_is_on_the_first_piece():
     encoding = tokenizer().encode_words(words)
     assert batch.ids.tolist() == encoding.ids
     first = encoding.first_pieces()
-    expected = [NO_LABEL] * len(encoding)
+    expected = [IGNORE_INDEX] * len(encoding)
     expected[first[0]], expected[first[1]] = 0, 2
     assert len(encoding) > 4
     assert batch.targets["tags"].tolist() == expected

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 
 import clearhead as ch
 from clearhead.cli import app
-from clearhead.data.batch import Batch
+from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.dataset import FineTuning
 from clearhead.data.encode import encode_instructions, read_instructions
 from clearhead.data.examples import PairExample
-from clearhead.data.pretraining import NOTHING
 from clearhead.errors import BadInput, WrongTask
 from clearhead.models.bert import BertConfig
 from clearhead.models.gpt import Gpt2Config
@@ -73,12 +72,12 @@ def test_the_loss_is_on_the_answer_alone(tokenizer, rows):
     batch = FineTuning(encoded, seed=0, items=5).batch(0)
     seen = set()
     for ids, following in zip(batch.layout.split(batch.ids), batch.layout.split(batch.targets["next"]), strict=True):
-        learnt = following[following != NOTHING].tolist()
-        first = int((following != NOTHING).nonzero()[0])
+        learnt = following[following != IGNORE_INDEX].tolist()
+        first = int((following != IGNORE_INDEX).nonzero()[0])
         prompt = tokenizer.decode(ids[: first + 1].tolist())
         assert learnt == ids[first + 1 :].tolist()  # exactly what follows the prompt
         assert learnt[-1] == tokenizer.sep_id
-        assert following[-1] == NOTHING
+        assert following[-1] == IGNORE_INDEX
         seen.add((prompt, tokenizer.decode(learnt)))
     assert seen == {(prompt, f"\n{answer}") for prompt, answer in ROWS}
 
@@ -94,7 +93,7 @@ def test_a_changed_prompt_token_has_no_loss_of_its_own(tokenizer, gpt):
     task.losses(batch)["next"].total.backward()
     hook.remove()
     touched = kept[0].grad.abs().sum(-1) > 0
-    assert torch.equal(touched, batch.targets["next"] != NOTHING)
+    assert torch.equal(touched, batch.targets["next"] != IGNORE_INDEX)
     assert task.counts(batch) == {"next": int(touched.sum())}
 
 

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from clearhead.nn.layout import Packed
 
+IGNORE_INDEX = -100  # the target where nothing is to be learnt, as PyTorch's cross-entropy has it
+
 Ints = NDArray[np.int64]
 Item = TypeVar("Item")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.data.batch import IGNORE_INDEX
 from clearhead.data.dataset import Arrays, DatasetBuilder, TokenizedDataset, ids_and_capitals, ids_of
 from clearhead.data.examples import (
     ChoiceExample,
@@ -24,7 +25,7 @@ from clearhead.data.examples import (
     WordsExample,
 )
 from clearhead.data.formats import misplaced, strings
-from clearhead.data.pretraining import NOTHING, round_a_document
+from clearhead.data.pretraining import round_a_document
 from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Pieces, Span
@@ -157,7 +158,6 @@ def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:
     return {"classes": several}
 
 
-NO_LABEL = -100
 _BLOCK = 1024  # texts that are tokenised together
 
 
@@ -211,7 +211,7 @@ def encode_tags(
             capitals = [encoding.segments[text]] if tokenizer.tells_capitals else None
             writer.add(encoding.ids[text], capitals=capitals)
             if known is not None:
-                tags.append(np.where(words >= 0, known[words], NO_LABEL))
+                tags.append(np.where(words >= 0, known[words], IGNORE_INDEX))
     encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})
     sizes = np.array([len(example.words) for example in examples])
     return TagWindows(encoded, np.array(owners), np.concatenate(spoken), sizes)
@@ -312,7 +312,7 @@ def read_instructions(source: str | Path, *, text: str | None = None, pair: str 
 
 
 def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int) -> TokenizedDataset:
-    """Tokenise prompt, answer and end; token target `next`: the token after each if it is the answer's, else NOTHING.
+    """Tokenise prompt, answer and end; token target `next`: the token after each if it is the answer's.
 
     Of what is longer than `length` tokens the beginning of the prompt is cut off, then the end of the answer.
     """
@@ -328,7 +328,7 @@ def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *
         answer = answer[: length - 1]
         read = read[max(len(read) + len(answer) - length, 0) :]
         ids.extend([*read, *answer])
-        labels.extend([NOTHING] * (len(read) - 1) + answer + [NOTHING])
+        labels.extend([IGNORE_INDEX] * (len(read) - 1) + answer + [IGNORE_INDEX])
         ends.append(len(ids))
     if shortened:
         log.warning("%d examples were longer than the model takes and were cut.", shortened)

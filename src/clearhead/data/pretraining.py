@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data.batch import Batch, Ints
+from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
 from clearhead.data.rng import Derived, order, rng
 from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
-
-NOTHING = -100  # beyond the ends of a sequence
 
 
 class Following(Derived):
@@ -39,12 +37,12 @@ def with_neighbours(batch: Batch) -> Batch:
 def next_tokens(ids: Tensor, layout: Packed) -> Tensor:
     """Give the token after each, (N,); after the last of a sequence there is none."""
     first = torch.cat((layout.positions == 0, layout.positions.new_ones(1, dtype=torch.bool)))
-    return ids.roll(-1).masked_fill(first[1:], NOTHING)
+    return ids.roll(-1).masked_fill(first[1:], IGNORE_INDEX)
 
 
 def previous_tokens(ids: Tensor, layout: Packed) -> Tensor:
     """Give the token before each, (N,); before the first of a sequence there is none."""
-    return ids.roll(1).masked_fill(layout.positions == 0, NOTHING)
+    return ids.roll(1).masked_fill(layout.positions == 0, IGNORE_INDEX)
 
 
 _SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
@@ -224,7 +222,6 @@ def _put(row: Ints, places: Ints, token: int) -> None:
 
 
 TARGETS = {"next": "next_sentence", "order": "sentence_order"}
-NO_PAIR = -100  # the target of a text alone
 _PAIRS_DRAW = 1  # keeps the draws of a batch apart from the order of an epoch
 
 
@@ -290,7 +287,7 @@ class SentencePairs:
         pairs = wrap(self._shards, self._template.pair, texts)
         lone = wrap(self._shards, self._template.single, [self._cut(draw, begin[alone], stop[alone])])
         ids, segments, lengths = (np.concatenate(both) for both in zip(pairs, lone, strict=True))
-        labels = np.append(false[~alone].astype(np.int64), np.full(alone.sum(), NO_PAIR))
+        labels = np.append(false[~alone].astype(np.int64), np.full(alone.sum(), IGNORE_INDEX))
         targets = {TARGETS[self._kind]: torch.from_numpy(labels)}
         return Batch(torch.from_numpy(ids), Packed.of(lengths.tolist()), torch.from_numpy(segments), targets)
 

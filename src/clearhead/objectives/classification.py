@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from clearhead.data.batch import IGNORE_INDEX
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Loss
@@ -43,9 +44,6 @@ def regression(logits: Tensor, scores: Tensor) -> Loss:
     return Loss(F.mse_loss(logits.float().squeeze(-1), scores.float(), reduction="sum"), scores.shape[0])
 
 
-IGNORE = -100  # special tokens, and the pieces of a word after its first
-
-
 def token_tags(
     logits: Tensor, tags: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Loss:
@@ -57,11 +55,11 @@ def token_tags(
         logits.float(),
         tags,
         weight=class_weights,
-        ignore_index=IGNORE,
+        ignore_index=IGNORE_INDEX,
         label_smoothing=label_smoothing,
         reduction="sum",
     )
-    count = (tags != IGNORE).sum()
+    count = (tags != IGNORE_INDEX).sum()
     return Loss(total, count, {"accuracy": ((logits.argmax(-1) == tags).sum(), count)})
 
 

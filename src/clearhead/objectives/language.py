@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.objectives.loss import Loss
 
 
@@ -23,20 +23,19 @@ def masked_lm(logits: Tensor, labels: Tensor) -> Loss:
     return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
 
 
-IGNORE = -100  # where nothing follows, or where nothing is to be learnt, such as in a prompt
-
-
 def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Loss:
-    """Compare logits (N, V) with the tokens that are to be written (N,), but for those that are IGNORE.
+    """Compare logits (N, V) with the tokens that are to be written (N,), but for those that are IGNORE_INDEX.
 
     The metric `nll` is the loss without smoothing: exp of its mean is the perplexity.
     """
     logits = logits.float()
-    nll = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum")
+    nll = F.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum")
     total = nll
     if label_smoothing:
-        total = F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=label_smoothing, reduction="sum")
-    count = (labels != IGNORE).sum()
+        total = F.cross_entropy(
+            logits, labels, ignore_index=IGNORE_INDEX, label_smoothing=label_smoothing, reduction="sum"
+        )
+    count = (labels != IGNORE_INDEX).sum()
     return Loss(total, count, {"nll": (nll, count), "accuracy": ((logits.argmax(-1) == labels).sum(), count)})
 
 
@@ -79,14 +78,14 @@ def replaced_tokens(logits: Tensor, replaced: Tensor) -> Loss:
 
 def sentence_pairs(logits: Tensor, labels: Tensor) -> Loss:
     """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has -100."""
-    total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")
-    count = (labels >= 0).sum()
+    total = F.cross_entropy(logits.float(), labels, ignore_index=IGNORE_INDEX, reduction="sum")
+    count = (labels != IGNORE_INDEX).sum()
     return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
 
 
 def count_pairs(labels: Tensor) -> int:
     """How many of labels (B,) are of a pair."""
-    return int((labels >= 0).sum())
+    return int((labels != IGNORE_INDEX).sum())
 
 
 def negative_sampling(logits: Tensor, candidates: Tensor) -> Loss:

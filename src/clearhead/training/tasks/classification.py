@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.nn.heads import Network, SentenceVector
 from clearhead.objectives.classification import (
-    IGNORE,
     answer_span,
     answerable,
     cosine_regression,
@@ -109,7 +108,7 @@ class TagTokens:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that have a tag."""
-        return {"tags": int((batch.targets["tags"] != IGNORE).sum())}
+        return {"tags": int((batch.targets["tags"] != IGNORE_INDEX).sum())}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each tagged token."""

@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.pretraining import next_tokens
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
 from clearhead.objectives.classification import one_class
 from clearhead.objectives.language import (
-    IGNORE,
     WEIGHTS,
     agreement,
     causal_lm,
@@ -86,7 +85,7 @@ class NextToken:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that are followed by one."""
-        return {"next": int((batch.targets["next"] != IGNORE).sum())}
+        return {"next": int((batch.targets["next"] != IGNORE_INDEX).sum())}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token."""
@@ -135,7 +134,7 @@ class BothNeighbours:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that have a neighbour on each side."""
-        return {name: int((batch.targets[name] != IGNORE).sum()) for name in self.weights}
+        return {name: int((batch.targets[name] != IGNORE_INDEX).sum()) for name in self.weights}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token in each direction."""
