@@ -78,12 +78,8 @@ class Bm25:
 
     def rank(self, queries: Sequence[str], top: int) -> list[Ranking]:
         """The `top` passages for each query; those that share no word with it are left out."""
-        return [_found(best(self.scores(query), top)) for query in queries]
-
-
-def _found(ranking: Ranking) -> Ranking:
-    hits = int((ranking.scores > 0).sum())
-    return Ranking(ranking.places[:hits], ranking.scores[:hits])
+        rankings = [best(self.scores(query), top) for query in queries]
+        return [Ranking(places[scores > 0], scores[scores > 0]) for places, scores in rankings]
 
 
 def _ints(values: Any) -> NDArray[np.int32]:

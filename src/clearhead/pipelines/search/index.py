@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,74 +25,11 @@ from clearhead.pipelines.search.vectors import Embed, VectorSearch
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
-
-_FORMAT = 1
-_FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
-
-Parts = tuple[tuple[Document, ...], NDArray[np.int64], Bm25, VectorSearch | None]
-
-
-def write_index(index: Index, folder: Path) -> None:
-    """Write the four files; a failure on the way leaves what was there."""
-    arrays: dict[str, NDArray[Any]] = {
-        "spans": index.spans,
-        "words.starts": index.words.starts,
-        "words.passages": index.words.passages,
-        "words.counts": index.words.counts,
-        "words.lengths": index.words.lengths,
-    }
-    if index.vectors is not None:
-        arrays |= {"vectors": index.vectors.vectors, "probe": index.vectors.probe}
-    # torch takes no array that may not be written to
-    tensors = {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
-    with staged(folder) as stage:
-        with (stage / _DOCUMENTS).open("w", encoding="ascii") as lines:
-            for document in index.documents:
-                lines.write(json.dumps({"id": document.source, "text": document.text}) + "\n")
-        (stage / _WORDS).write_text(json.dumps(list(index.words.vocabulary)), encoding="ascii")
-        write_tensors(tensors, stage / _TENSORS)
-        facts = {"format": _FORMAT, "passages": len(index), "sha256": _digests(stage, digest(tensors))}
-        (stage / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="ascii")
-
-
-def read_index(folder: Path) -> Parts:
-    """Read the parts of an index, with vectors that wait for their model; refuse files that do not belong together."""
-    require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
-    facts = read_json(folder / _FACTS)
-    require(
-        facts.get("format") == _FORMAT,
-        f"{folder} was written in format {facts.get('format')}, this version reads {_FORMAT}; build the index again",
-        BadCheckpoint,
-    )
-    tensors = read_tensors(folder / _TENSORS)
-    try:
-        found = _digests(folder, digest(tensors))
-    except FileNotFoundError as error:
-        raise NotFound(f"{folder} lacks {Path(error.filename).name}; build the index again") from None
-    changed = [name for name, sha in found.items() if facts.get("sha256", {}).get(name) != sha]
-    require(not changed, f"{folder / ''.join(changed[:1])} is damaged or changed; build the index again", BadCheckpoint)
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    with (folder / _DOCUMENTS).open(encoding="ascii") as lines:
-        held = tuple(Document(one["text"], one["id"]) for one in map(json.loads, lines))
-    names = json.loads((folder / _WORDS).read_text(encoding="ascii"))
-    parts = (arrays[f"words.{part}"] for part in ("starts", "passages", "counts", "lengths"))
-    words = Bm25({word: number for number, word in enumerate(names)}, *parts)
-    vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
-    return held, arrays["spans"], words, vectors
-
-
-def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
-    """SHA-256 of each file that the facts speak of; that of the tensors is known to who wrote or read them."""
-    found = {_TENSORS: of_tensors}
-    for name in (_DOCUMENTS, _WORDS):
-        with (folder / name).open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
-
 Method = Literal["vectors", "bm25", "hybrid"]
 
 _CANDIDATES = 100  # that each of two rankings puts forward, and that a cross-encoder reads
+_FORMAT = 1
+_FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +75,7 @@ class Index:
 
         A plain string is a document whose source is its number, from 0. `progress` is told of passages embedded.
         """
-        held = tuple(
-            one if isinstance(one, Document) else Document(_checked(one), str(number))
-            for number, one in enumerate(listed(documents))
-        )
+        held = tuple(_document(one, number) for number, one in enumerate(listed(documents)))
         rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, longest)]
         require(bool(rows), "there is no text to search; give documents with some words in them", BadInput)
         texts = [held[number].text[start:end] for number, start, end in rows]
@@ -183,20 +117,6 @@ class Index:
         hits = [[self._hit(*pair) for pair in zip(*ranking, strict=True)] for ranking in rankings]
         return hits[0] if isinstance(queries, str) else hits
 
-    def save(self, folder: str | Path) -> None:
-        """Write a folder of safetensors and JSON, which `Index.load` reads; whole or not at all."""
-        write_index(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path, model: Model | None = None) -> Index:
-        """Read a saved index, to be searched with the model that built it; without one, by words only."""
-        index = cls(*read_index(Path(folder)))
-        if model is None:
-            return index
-        held = index.vectors
-        require(held is not None, f"{folder} was built without a model; search it with method='bm25'", BadInput)
-        return replace(index, vectors=None if held is None else held.of(_embedder(model, None)))
-
     def _rank(self, queries: list[str], top: int, method: str, approximate: bool) -> list[Ranking]:
         known = get_args(Method)
         require(method in known, f"method={method!r} is not known; choose {', '.join(known)}", BadInput)
@@ -207,20 +127,86 @@ class Index:
         if method == "vectors":
             return self.vectors.rank(queries, top, approximate=approximate)
         depth = max(top, _CANDIDATES)
-        both = zip(
-            self.vectors.rank(queries, depth, approximate=approximate), self.words.rank(queries, depth), strict=True
-        )
-        return [fuse(pair, top) for pair in both]
+        near = self.vectors.rank(queries, depth, approximate=approximate)
+        return [fuse(pair, top) for pair in zip(near, self.words.rank(queries, depth), strict=True)]
 
     def _hit(self, place: np.int64, score: np.float32) -> Hit:
         number, start, end = self.spans[place].tolist()
-        return Hit(self.passage(int(place)), self.documents[number].source, start, end, float(score))
+        document = self.documents[number]
+        return Hit(document.text[start:end], document.source, start, end, float(score))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a folder of safetensors and JSON, which `Index.load` reads; whole or not at all."""
+        arrays: dict[str, NDArray[Any]] = {"spans": self.spans}
+        arrays |= {f"words.{part}": getattr(self.words, part) for part in _POSTINGS}
+        if self.vectors is not None:
+            arrays |= {"vectors": self.vectors.vectors, "probe": self.vectors.probe}
+        # torch takes no array that may not be written to
+        tensors = {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
+        with staged(Path(folder)) as stage:
+            with (stage / _DOCUMENTS).open("w", encoding="ascii") as lines:
+                for document in self.documents:
+                    lines.write(json.dumps({"id": document.source, "text": document.text}) + "\n")
+            (stage / _WORDS).write_text(json.dumps(list(self.words.vocabulary)), encoding="ascii")
+            write_tensors(tensors, stage / _TENSORS)
+            facts = {"format": _FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
+            (stage / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="ascii")
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model | None = None) -> Index:
+        """Read a saved index, to be searched with the model that built it; without one, by words only."""
+        folder = Path(folder)
+        arrays = _checked_arrays(folder)
+        with (folder / _DOCUMENTS).open(encoding="ascii") as lines:
+            documents = tuple(Document(one["text"], one["id"]) for one in map(json.loads, lines))
+        names = json.loads((folder / _WORDS).read_text(encoding="ascii"))
+        vocabulary = {word: number for number, word in enumerate(names)}
+        words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
+        vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
+        if model is not None:
+            if vectors is None:
+                raise BadInput(f"{folder} was built without a model; search it with method='bm25'")
+            vectors = vectors.of(_embedder(model, None))
+        return cls(documents, arrays["spans"], words, vectors)
+
+
+_POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, as they are stored
+
+
+def _checked_arrays(folder: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a saved index; refuse files that are missing, damaged or do not belong together."""
+    require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
+    facts = read_json(folder / _FACTS)
+    require(
+        facts.get("format") == _FORMAT,
+        f"{folder} was written in format {facts.get('format')}, this version reads {_FORMAT}; build the index again",
+        BadCheckpoint,
+    )
+    tensors = read_tensors(folder / _TENSORS)
+    try:
+        found = _digests(folder, digest(tensors))
+    except FileNotFoundError as error:
+        raise NotFound(f"{folder} lacks {Path(error.filename).name}; build the index again") from None
+    changed = [name for name, sha in found.items() if facts.get("sha256", {}).get(name) != sha]
+    require(not changed, f"{folder / ''.join(changed[:1])} is damaged or changed; build the index again", BadCheckpoint)
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
+    """SHA-256 of each file that the facts speak of; that of the tensors is known to who wrote or read them."""
+    found = {_TENSORS: of_tensors}
+    for name in (_DOCUMENTS, _WORDS):
+        with (folder / name).open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def _embedder(model: Model, progress: Progress | None) -> Embed:
     return lambda texts: model.embed(texts, normalise=True, progress=progress)
 
 
-def _checked(text: object) -> str:
-    require(isinstance(text, str), f"A document is a string or a Document, not {type(text).__name__}.", BadInput)
-    return str(text)
+def _document(given: object, number: int) -> Document:
+    if isinstance(given, Document):
+        return given
+    require(isinstance(given, str), f"A document is a string or a Document, not {type(given).__name__}.", BadInput)
+    return Document(str(given), str(number))
