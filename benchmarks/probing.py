@@ -24,7 +24,7 @@ from clearhead.data.examples import Labels, TextExample, WordsExample
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy
-from clearhead.evaluation.tasks import Figures
+from clearhead.evaluation.tasks import Metrics
 from clearhead.nn.heads import Network, TokenHead
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
@@ -80,7 +80,7 @@ class MixedTagger(nn.Module):
 
 def probe_classes(
     model: Model, training: Sequence[TextExample], dev: Sequence[TextExample], *, strength: float = 1.0
-) -> Figures:
+) -> Metrics:
     """Logistic regression on the last layer's first vector, [CLS]: accuracy on `dev`, in percent."""
     labels = Labels.of(_class_of(example) for example in training)
     vectors, vectors_dev = (
@@ -98,7 +98,7 @@ def probe_tags(
     recipe: Probe,
     *,
     device: str = "cpu",
-) -> Figures:
+) -> Metrics:
     """Train a tagger on sentences and the features (W, D) of their words, and score it on `dev` as conlleval does.
 
     Features (W, K, D) are K layers, whose mix is learnt too. Features are standardised by what the training data show,
@@ -130,13 +130,13 @@ def probe_tags(
 
 
 @torch.inference_mode()
-def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels, device: str) -> Figures:
+def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels, device: str) -> Metrics:
     batches = InOrder(_sentences(examples, None))
     ready = (batch.to(device) for batch in batches)
     best = batches.tokens([network("tags", one.ids, one.layout).argmax(-1) for one in ready]).tolist()
     names = iter(labels.names[i] for i in best)
     predicted = [[next(names) for _ in example.words] for example in examples]
-    return conlleval([_tags_of(example) for example in examples], predicted).figures()
+    return conlleval([_tags_of(example) for example in examples], predicted).metrics()
 
 
 def _sentences(examples: Sequence[WordsExample], labels: Labels | None) -> TokenizedDataset:

@@ -92,30 +92,30 @@ def test_squad2_without_probabilities():
 
 def test_squad2_threshold():
     odds = {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}
-    figures = squad2(GOLDS, PREDICTED, odds, threshold=0.2)
+    metrics = squad2(GOLDS, PREDICTED, odds, threshold=0.2)
     # b and d abstain: b loses, d wins; c at the threshold itself does not abstain
-    assert (figures["exact"], figures["HasAns_exact"], figures["NoAns_exact"]) == (75, 50, 100)
+    assert (metrics["exact"], metrics["HasAns_exact"], metrics["NoAns_exact"]) == (75, 50, 100)
     # all abstain: 2 right; + a: 3, at 0.1; + c: 3; + b: exact 3, f1 3 2/3, at 0.3; + d: one less
-    assert (figures["best_exact"], figures["best_exact_thresh"]) == (75, 0.1)
-    assert figures["best_f1"] == pytest.approx(100 * (3 + 2 / 3) / 4)
-    assert figures["best_f1_thresh"] == 0.3
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (75, 0.1)
+    assert metrics["best_f1"] == pytest.approx(100 * (3 + 2 / 3) / 4)
+    assert metrics["best_f1_thresh"] == 0.3
 
 
 def test_best_threshold_when_never_answering_is_best():
-    figures = squad2({"a": [], "b": ["x"]}, {"a": "y", "b": "z"}, {"a": 0.4, "b": 0.5})
-    assert (figures["best_exact"], figures["best_exact_thresh"]) == (50, 0.0)
+    metrics = squad2({"a": [], "b": ["x"]}, {"a": "y", "b": "z"}, {"a": 0.4, "b": 0.5})
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (50, 0.0)
 
 
 def test_equal_probabilities_are_decided_together():
     # stopping between the two, as the official script may, would claim 100
-    figures = squad2({"a": ["x"], "b": []}, {"a": "x", "b": "y"}, {"a": 0.5, "b": 0.5})
-    assert figures["best_exact"] == 50
+    metrics = squad2({"a": ["x"], "b": []}, {"a": "x", "b": "y"}, {"a": 0.5, "b": 0.5})
+    assert metrics["best_exact"] == 50
 
 
 def test_an_answer_of_articles_is_none_but_its_question_has_one():
-    figures = squad2({"a": ["the"], "b": ["x"]}, {"a": "", "b": "x"})
-    assert figures["exact"] == figures["HasAns_f1"] == 100
-    assert "NoAns_exact" not in figures
+    metrics = squad2({"a": ["the"], "b": ["x"]}, {"a": "", "b": "x"})
+    assert metrics["exact"] == metrics["HasAns_f1"] == 100
+    assert "NoAns_exact" not in metrics
 
 
 words = st.sampled_from(["the", "a", "red", "Red,", "wine", "blue", "é", "12–14", "", "!"])
@@ -133,16 +133,16 @@ def test_best_threshold_is_attained_never_beaten_and_order_does_not_matter(rows,
     golds = {str(i): gold for i, (gold, _, _) in enumerate(rows)}
     predicted = {str(i): text for i, (_, text, _) in enumerate(rows)}
     odds = {str(i): odd for i, (_, _, odd) in enumerate(rows)}
-    figures = squad2(golds, predicted, odds)
+    metrics = squad2(golds, predicted, odds)
     for metric in ("exact", "f1"):
         at = {
-            t: squad2(golds, predicted, odds, t)[metric] for t in (-2, *odds.values(), figures[f"best_{metric}_thresh"])
+            t: squad2(golds, predicted, odds, t)[metric] for t in (-2, *odds.values(), metrics[f"best_{metric}_thresh"])
         }
-        assert figures[f"best_{metric}"] == pytest.approx(max(at.values()))
-        assert figures[f"best_{metric}"] == pytest.approx(at[figures[f"best_{metric}_thresh"]])
-    assert 0 <= figures["exact"] <= figures["f1"] <= 100 + 1e-9
+        assert metrics[f"best_{metric}"] == pytest.approx(max(at.values()))
+        assert metrics[f"best_{metric}"] == pytest.approx(at[metrics[f"best_{metric}_thresh"]])
+    assert 0 <= metrics["exact"] <= metrics["f1"] <= 100 + 1e-9
     order = data.draw(st.permutations(list(golds)))
-    assert squad2({name: golds[name] for name in order}, predicted, odds) == figures
+    assert squad2({name: golds[name] for name in order}, predicted, odds) == metrics
 
 
 def test_nbest():
@@ -199,9 +199,9 @@ def test_candidates_are_scored_by_the_rules_of_their_data():
     assert nbest.predictions_of(both, lists) == {"q": "Paris", "r": "Rome"}
     assert nbest.score_nbest(both, lists) == squad1(both, nbest.predictions_of(both, lists))
     assert nbest.predictions_of(one, lists) == {"q": "", "r": "Rome"}
-    figures = nbest.score_nbest(one, lists)
-    assert figures["exact"] == squad2(one, nbest.predictions_of(one, lists))["exact"] == 0
-    assert figures["best_exact"] == 50
+    metrics = nbest.score_nbest(one, lists)
+    assert metrics["exact"] == squad2(one, nbest.predictions_of(one, lists))["exact"] == 0
+    assert metrics["best_exact"] == 50
     with pytest.raises(BadInput, match="no list of candidates, the first is 'r'"):
         nbest.score_nbest(both, {"q": []})
 

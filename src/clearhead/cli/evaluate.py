@@ -22,7 +22,7 @@ from clearhead.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from clearhead.evaluation.tasks import Figures
+    from clearhead.evaluation.tasks import Metrics
     from clearhead.training.recipes.task_specs import Columns
 
 
@@ -153,7 +153,7 @@ def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
     typer.echo(write(tables(read_measured(file or builtin_folder() / "figures.json"))), nl=False)
 
 
-def _print_figures(task: str, data: list[str], examples: int, figures: "Figures", *, json: bool) -> None:
+def _print_figures(task: str, data: list[str], examples: int, figures: "Metrics", *, json: bool) -> None:
     if json:
         print_json({"task": task, "data": data[0] if len(data) == 1 else data, "examples": examples, **figures})
         return

@@ -48,7 +48,7 @@ class Conll:
     accuracy: float
     tokens: int
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """F1, precision and recall of all spans, and the accuracy, in percent."""
         spans = {"f1": self.overall.f1, "precision": self.overall.precision, "recall": self.overall.recall}
         return {**spans, "accuracy": self.accuracy}
@@ -58,9 +58,9 @@ class Conll:
         lines = [
             f"processed {self.tokens} tokens with {self.overall.gold} phrases; "
             f"found: {self.overall.found} phrases; correct: {self.overall.correct}.",
-            f"accuracy: {self.accuracy:6.2f}%; {_figures(self.overall)}",
+            f"accuracy: {self.accuracy:6.2f}%; {_formatted(self.overall)}",
         ]
-        lines += [f"{name:>17}: {_figures(score)}  {score.found}" for name, score in self.types.items()]
+        lines += [f"{name:>17}: {_formatted(score)}  {score.found}" for name, score in self.types.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -112,5 +112,5 @@ def _split(tag: str) -> tuple[str, str]:
     return prefix, name
 
 
-def _figures(score: SpanScore) -> str:
+def _formatted(score: SpanScore) -> str:
     return f"precision: {score.precision:6.2f}%; recall: {score.recall:6.2f}%; FB1: {score.f1:6.2f}"

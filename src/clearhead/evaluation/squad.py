@@ -70,7 +70,7 @@ def squad2(
     no_answer: Mapping[str, float] | None = None,
     threshold: float = 1.0,
 ) -> dict[str, float]:
-    """Give SQuAD 2.0's figures under its own names, HasAns_ and NoAns_ apart; an empty prediction abstains.
+    """Give SQuAD 2.0's metrics under its own names, HasAns_ and NoAns_ apart; an empty prediction abstains.
 
     no_answer: a probability (or any score) for each question; above the threshold the prediction counts as empty.
     With it, the best threshold for each metric is searched too.
@@ -88,19 +88,19 @@ def squad2(
     odds = dict.fromkeys(golds, 0.0) if no_answer is None else no_answer
     parts = {"": set(golds), "HasAns_": {n for n in golds if golds[n]}, "NoAns_": {n for n in golds if not golds[n]}}
 
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for prefix, names in parts.items():
         if not names:
             continue
         for metric, scores in (("exact", exact), ("f1", overlap)):
             decided = {n: abstained[n] if odds[n] > threshold else scores[n] for n in golds if n in names}
-            figures[prefix + metric] = _percent(decided)
-        figures[f"{prefix}total"] = len(names)
+            metrics[prefix + metric] = _percent(decided)
+        metrics[f"{prefix}total"] = len(names)
     if no_answer is not None:
         for metric, scores in (("exact", exact), ("f1", overlap)):
             best, at = best_threshold(scores, abstained, no_answer)
-            figures |= {f"best_{metric}": best, f"best_{metric}_thresh": at}
-    return figures
+            metrics |= {f"best_{metric}": best, f"best_{metric}_thresh": at}
+    return metrics
 
 
 def best_threshold(
@@ -198,8 +198,8 @@ def oracle(golds: Golds, nbest: Mapping[str, Sequence[Candidate]], n: int) -> di
 
 
 def _worth(texts: Sequence[str], candidate: str) -> tuple[float, float]:
-    figures = squad2({"": texts}, {"": candidate})
-    return figures["f1"], figures["exact"]
+    metrics = squad2({"": texts}, {"": candidate})
+    return metrics["f1"], metrics["exact"]
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:

@@ -68,17 +68,17 @@ def candidates_of(
     return lists
 
 
-Figures = dict[str, float]
+Metrics = dict[str, float]
 
 
 class Evaluation(Protocol):
     """A model on examples; `progress` is told how many more of them are done."""
 
-    def __call__(self, model: Model, examples: Any, /, *, progress: Progress | None = None) -> Figures:
-        """Give the figures by their names."""
+    def __call__(self, model: Model, examples: Any, /, *, progress: Progress | None = None) -> Metrics:
+        """Give the metrics by their names."""
 
 
-def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Accuracy and Matthews correlation in percent; with two classes F1 of the second, else the mean F1 of all."""
     gold = [_known(example.label) for example in examples]
     results = model.classify(_inputs(examples), progress=progress)
@@ -93,7 +93,7 @@ def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress:
     }
 
 
-def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Several classes at once: F1 over all decisions, and how often every one of a text's is right, in percent."""
     golds = [set(_known(example.label)) for example in examples]
     results = model.classify(_inputs(examples), progress=progress)
@@ -106,14 +106,14 @@ def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: 
     return {"f1": 200 * right / max(1, found + true), "exact": 100 * exact / len(examples)}
 
 
-def evaluate_scores(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_scores(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Pearson and Spearman correlation of a regression, in percent."""
     gold = [_known(example.label) for example in examples]
     predicted = [found.score for found in model.classify(_inputs(examples), progress=progress)]
     return {"spearman": 100 * spearman(gold, predicted), "pearson": 100 * pearson(gold, predicted)}
 
 
-def evaluate_tags(model: Model, examples: Sequence[WordsExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_tags(model: Model, examples: Sequence[WordsExample], *, progress: Progress | None = None) -> Metrics:
     """Precision, recall and F1 of spans, and accuracy of tags, as conlleval has them."""
     gold: list[list[str]] = []
     predicted: list[list[str]] = []
@@ -127,10 +127,10 @@ def evaluate_tags(model: Model, examples: Sequence[WordsExample], *, progress: P
         for start, end in pairwise([0, *ends]):
             gold.append(list(_known(example.tags)[start:end]))
             predicted.append(given[start:end])
-    return conlleval(gold, predicted).figures()
+    return conlleval(gold, predicted).metrics()
 
 
-def evaluate_choices(model: Model, examples: Sequence[ChoiceExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_choices(model: Model, examples: Sequence[ChoiceExample], *, progress: Progress | None = None) -> Metrics:
     """How often the right one is chosen, in percent."""
     gold = [_known(example.label) for example in examples]
     questions = [(example.context, example.choices) for example in examples]
@@ -138,7 +138,7 @@ def evaluate_choices(model: Model, examples: Sequence[ChoiceExample], *, progres
     return {"accuracy": 100 * accuracy(gold, [choice.index for choice in found])}
 
 
-def evaluate_similarity(model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_similarity(model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None) -> Metrics:
     """Spearman and Pearson correlation of the vectors' cosines with the scores, in percent."""
     gold = [_known(example.score) for example in examples]
     progress = in_wholes(progress, 2 * len(examples), len(examples))
@@ -148,7 +148,7 @@ def evaluate_similarity(model: Model, examples: Sequence[PairExample], *, progre
     return {"spearman": 100 * spearman(gold, cosines), "pearson": 100 * pearson(gold, cosines)}
 
 
-def evaluate_search(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Figures:
+def evaluate_search(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Rank each query's passages by the cosine of their vectors; in percent, over the queries with a relevant one."""
     judged: dict[str, dict[str, int]] = {}
     for number, example in enumerate(examples):
@@ -174,7 +174,7 @@ def evaluate_search(model: Model, examples: Sequence[TextExample], *, progress: 
 
 def evaluate_instructions(
     model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None
-) -> Figures:
+) -> Metrics:
     """Write an answer to each prompt, greedily: how many are the right one, and F1 of their words, in percent."""
     prompts, golds = [example.first for example in examples], [example.second.strip() for example in examples]
     longest = max(map(len, model.tokenizer.ids_batch(golds))) + 8  # one that is still going on is wrong by then

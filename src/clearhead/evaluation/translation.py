@@ -52,7 +52,7 @@ def _streams(references: References) -> list[list[str | None]]:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslationFigures:
+class TranslationMetrics:
     """The scores of a test set."""
 
     bleu: TranslationScore
@@ -70,9 +70,9 @@ class TranslationFigures:
 
 def evaluate_translation(
     writer: Generator, pairs: Sequence[PairExample], *, beams: int = 5, progress: Progress | None = None
-) -> TranslationFigures:
+) -> TranslationMetrics:
     """Translate each source as one sentence, whatever it holds, and compare with its reference."""
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
     found = rewrite(writer, sources, GenerationConfig(beams=beams), whole=True, progress=progress)
     written = [one.text for one in found]
-    return TranslationFigures(bleu(references, written), chrf(references, written))
+    return TranslationMetrics(bleu(references, written), chrf(references, written))

@@ -14,7 +14,7 @@ from clearhead.data.dataset import FineTuning
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
-from clearhead.evaluation.tasks import Figures
+from clearhead.evaluation.tasks import Metrics
 from clearhead.hub.card import write_card
 from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import is_recurrent
@@ -56,7 +56,7 @@ class Outcome:
 
     model: Model
     result: Result
-    figures: Figures
+    figures: Metrics
 
 
 def finetune(
@@ -152,7 +152,7 @@ def first_look(
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
-def over_seeds(run: Callable[[int], Figures], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
+def over_seeds(run: Callable[[int], Metrics], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
     """Repeat a run with several seeds: mean and standard deviation of every figure."""
     require(len(seeds) > 0, "no seeds given; name at least one", BadInput)
     rows = [run(seed) for seed in seeds]

@@ -35,7 +35,7 @@ from clearhead.data.formats import (
     some_classes,
 )
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
-from clearhead.evaluation.tasks import EVALUATIONS, Figures
+from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
@@ -148,7 +148,7 @@ class TaskSpec:
         return model.with_head(self.head, self.outputs(labels), labels=names, problem=self.problem)
 
 
-def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Figures:
+def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Metrics:
     """Measure a model on the examples of a kind."""
     return EVALUATIONS[name](model, examples)
 

@@ -16,7 +16,7 @@ from clearhead.data.rng import Source
 from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
 from clearhead.errors import NotFound, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
-from clearhead.evaluation.tasks import Figures
+from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
 from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
@@ -84,7 +84,7 @@ class Outcome:
 
     translator: Translator
     result: Result
-    figures: Figures
+    figures: Metrics
 
 
 def recipe_for(model: str | Path) -> Translate:
@@ -183,7 +183,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
 
 
-def figures(task: Translation, source: Source, device: str) -> Figures:
+def figures(task: Translation, source: Source, device: str) -> Metrics:
     """Measure on held-out pairs: perplexity, and how many words of the target are guessed right, in percent."""
     nll = right = count = 0.0
     with torch.no_grad():
@@ -194,7 +194,7 @@ def figures(task: Translation, source: Source, device: str) -> Figures:
     return {"perplexity": perplexity([nll], [int(count)]), "accuracy": 100 * right / count}
 
 
-def _bleu(translator: Translator, pairs: Sequence[PairExample], recipe: Translate) -> Figures:
+def _bleu(translator: Translator, pairs: Sequence[PairExample], recipe: Translate) -> Metrics:
     """Translate greedily and compare, if sacrebleu is there to do so."""
     if find_spec("sacrebleu") is None:
         return {}
