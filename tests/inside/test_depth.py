@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from clearhead.errors import BadInput, InputTooLong
 from clearhead.inside import senses_of, through_layers
 from clearhead.inside.layers import feature_choices
-from clearhead.inside.page import cosines, flat_map
-from clearhead.inside.senses import EXAMPLES, occurrence_vectors, occurrences
+from clearhead.inside.page import cosines
+from clearhead.inside.senses import EXAMPLES, occurrence_vectors, occurrences, principal_plane
 from clearhead.inside.trace import trace
 from inside.models import small
 
@@ -109,13 +109,13 @@ def test_a_words_vector_is_the_mean_of_its_pieces():
 def test_the_map_keeps_what_varies_most():
     x = torch.zeros(6, 8)
     x[:, 3], x[:, 5] = torch.arange(6.0) * 10, torch.tensor([1.0, -1, 1, -1, 1, -1])
-    places, shares = flat_map(x)
+    places, shares = principal_plane(x)
     assert_close(torch.cdist(places, places), torch.cdist(x, x), atol=1e-4, rtol=1e-4)
     assert shares.sum() == pytest.approx(1.0, abs=1e-5)
-    assert flat_map(torch.ones(3, 4))[0].abs().max() == 0
-    assert flat_map(torch.randn(2, 1))[0].shape == (2, 2)
+    assert principal_plane(torch.ones(3, 4))[0].abs().max() == 0
+    assert principal_plane(torch.randn(2, 1))[0].shape == (2, 2)
     # rounding is no variance
-    assert flat_map(torch.randn(384).repeat(7, 1))[1].sum() < 0.001
+    assert principal_plane(torch.randn(384).repeat(7, 1))[1].sum() < 0.001
 
 
 @pytest.mark.parametrize(

@@ -111,4 +111,4 @@ def test_every_script_file_is_used():
 def heads_folder():
     from importlib.resources import files
 
-    return files("clearhead.inside") / "pages" / "heads"
+    return files("clearhead.inside") / "pages" / "attention"

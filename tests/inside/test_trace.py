@@ -1,13 +1,13 @@
 """The parts of a trace reproduce what the model computes on its fast path, for every kind of block."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
-from clearhead.inside.attention_view import step_view
 from clearhead.inside.trace import trace, trace_ids
 from clearhead.nn.lora import add_lora
 from inside.encoders import HEADS, KINDS, VOCABULARY, WIDTH, encoder, model
@@ -223,4 +223,4 @@ def test_tokens_that_are_not_there_are_refused(call, message):
 
 def test_a_text_too_long_to_be_followed_is_refused():
     with pytest.raises(BadInput, match="the text has 129 tokens, this page shows at most 128"):
-        step_view(["a"] * 129, trace_ids(encoder(), [1]).layers[0], 0, 0)
+        replace(trace_ids(encoder(), [1]), tokens=["a"] * 129).step(0, 0, 0)

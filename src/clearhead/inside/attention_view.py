@@ -1,21 +1,18 @@
-"""The attention page: the weights of every layer and head; and one head, one token at a time."""
+"""Two pages of a trace: the attention weights of every layer and head, and one head step by step."""
 
-# T tokens · H heads · S side of a small picture
-# T tokens · K head width
+# T tokens · H heads · K head width · S side of a small picture
 
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.errors import BadInput, require
 from clearhead.inside.page import View, check_length, page, rounded
 
 if TYPE_CHECKING:
-    from clearhead.inside.trace import Layer
+    from clearhead.inside.trace import Layer, Trace
 
 # A weight is stored as whole thousandths and shown with three decimals, so the page shows exactly what is stored.
 # 12 × 12 heads of 512 tokens: 14 MB, against 32 MB with four decimals and 7 MB with one byte, which shows only two.
@@ -23,30 +20,34 @@ SCALE = 1000
 SMALL = 32
 LIMIT = 1024  # tokens; the page grows with their square, to some 50 MB here
 SCRIPTS = ("data.js", "state.js", "lines.js", "matrix.js", "details.js", "overview.js", "finder.js", "main.js")
+STEP_SCRIPTS = ("shared/heatmap.js", "main.js")
+STEP_LIMIT = 128  # tokens; the page holds three tables of their squares
 
 
-def heads_page(
-    tokens: Sequence[str], sides: Sequence[int], layers: "Sequence[Layer]", start: tuple[int, int | None]
-) -> str:
-    """Build the page; it opens at the layer and head of `start`, None being the average of all heads."""
-    check_length(len(tokens), LIMIT)
+def heads_view(trace: "Trace", layer: int, head: int | None) -> View:
+    """Show every layer and head; the page opens at this layer and head, None being the average of all heads."""
+    check_length(len(trace.tokens), LIMIT)
     chunks, small = {}, []
-    for layer in layers:
-        planes = _planes(layer)
-        chunks[f"layer-{layer.index}"] = pack_weights(planes)
+    for one in trace.layers:
+        planes = _planes(one)
+        chunks[f"layer-{one.index}"] = pack_weights(planes)
         small.append(_small(planes))
     chunks["small"] = zlib.compress(torch.stack(small).numpy().tobytes())
-    facts = {
-        "tokens": list(tokens),
-        "segments": list(sides),
-        "layers": len(layers),
-        "heads": layers[0].heads,
-        "scale": SCALE,
-        "small": small[0].shape[-1],
-        "layer": start[0],
-        "head": start[1],
+    data = {
+        "tokens": trace.tokens,
+        "segments": trace.sides,
+        "layers": len(trace.layers),
+        "heads": trace.layers[0].heads,
     }
-    return page("heads", "Attention", SCRIPTS, facts, chunks)
+    facts = data | {"scale": SCALE, "small": small[0].shape[-1], "layer": layer, "head": head}
+    return View("attention", page("attention", "Attention", SCRIPTS, facts, chunks), data)
+
+
+def _planes(layer: "Layer") -> Tensor:
+    """Each head's weights, then their average: (H + 1, T, T)."""
+    # one head after the other, since those of a long text are large and need not be kept
+    planes = torch.stack([layer.attention(head) for head in range(layer.heads)])
+    return torch.cat([planes, planes.mean(0, keepdim=True)])
 
 
 def pack_weights(weights: Tensor) -> bytes:
@@ -59,37 +60,23 @@ def pack_weights(weights: Tensor) -> bytes:
     return deflate.compress(halves.numpy().tobytes()) + deflate.flush()
 
 
-def _planes(layer: "Layer") -> Tensor:
-    """Each head's weights, then their average: (H + 1, T, T)."""
-    # one head after the other, since those of a long text are large and need not be kept
-    planes = torch.stack([layer.attention(head) for head in range(layer.heads)])
-    return torch.cat([planes, planes.mean(0, keepdim=True)])
-
-
 def _small(planes: Tensor) -> Tensor:
     """Shrink to (H + 1, S, S) bytes: the largest weight of each patch, lifted so that small ones can be seen."""
     side = min(SMALL, planes.shape[-1])
     return (F.adaptive_max_pool2d(planes, side).sqrt() * 255).round().to(torch.uint8)
 
 
-STEP_SCRIPTS = ("shared/heatmap.js", "main.js")
-STEP_LIMIT = 128  # tokens; the page holds three tables of their squares
-
-
-def step_view(tokens: Sequence[str], layer: "Layer", head: int, token: int) -> View:
-    """Show how one head computes; the page opens at this token."""
-    layer.check_head(head)
-    last = len(tokens) - 1
-    require(0 <= token <= last, f"token {token} does not exist, the text has tokens 0 to {last}", BadInput)
-    check_length(len(tokens), STEP_LIMIT)
-    q, k, v = layer.q[head], layer.k[head], layer.v[head]
+def step_view(trace: "Trace", layer: "Layer", head: int, token: int) -> View:
+    """Show how one head computes: query, keys, values, scores, weights; the page opens at this token."""
+    check_length(len(trace.tokens), STEP_LIMIT)
     weights = layer.attention(head)
-    data: dict[str, Any] = {
-        "tokens": list(tokens),
+    q, k, v = layer.q[head], layer.k[head], layer.v[head]
+    data = {
+        "tokens": trace.tokens,
         "layer": layer.index,
         "head": head,
         "token": token,
-        "turned": layer.turned,
+        "turned": layer.rotary,
         "q": rounded(q, 3),
         "k": rounded(k, 3),
         "v": rounded(v, 3),
@@ -98,4 +85,4 @@ def step_view(tokens: Sequence[str], layer: "Layer", head: int, token: int) -> V
         "weights": rounded(weights),
         "output": rounded(weights @ v, 3),
     }
-    return View("step", page("step", "One token, step by step", STEP_SCRIPTS, data), data)
+    return View.of("step", "One token, step by step", STEP_SCRIPTS, data)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, cat, tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, page, rounded
+from clearhead.inside.page import View, rounded
 from clearhead.nn.attention import key_value, scaled_dot_product, scaled_scores, self_attention
 
 SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "kept.js", "main.js")
@@ -84,7 +84,7 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
         "basic": _basic(example.x),
         "mapping": _mapping(),
     }
-    return View("by-hand", page("byhand", "Attention by hand", SCRIPTS, data), data)
+    return View.of("by-hand", "Attention by hand", SCRIPTS, data)
 
 
 def _projected(example: Example, head: int) -> tuple[Tensor, Tensor, Tensor]:

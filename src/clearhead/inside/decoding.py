@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output, Recorder, Step
 from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, check_length, page, rounded
+from clearhead.inside.page import View, check_length, rounded
 from clearhead.nn.alignment import AttentionContext
 from clearhead.nn.attention import scaled_dot_product
 from clearhead.nn.heads import Network
@@ -94,7 +94,7 @@ def decoding(model: Model, text: str, *, beams: int = 1, longest: int = 32, top:
     writer = model.writer
     check_length(len(writer.ids([text])[0]), LIMIT)
     data = _data(writer, watch(writer, text, longest=longest, beams=beams, top=top), top)
-    return View("decoding", page("decoding", "Word by word", SCRIPTS, data), data)
+    return View.of("decoding", "Word by word", SCRIPTS, data)
 
 
 def _data(writer: Generator, seen: Watched, top: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.inside.attribution import METHODS, Target, Use, class_target, span_target, token_target
-from clearhead.inside.page import View, page, rounded
+from clearhead.inside.page import View, rounded
 from clearhead.pipelines.model import Model, Skilled
 
 POINTS = 20  # of a curve; short texts have one for each token
@@ -88,7 +88,7 @@ def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = N
         "as_faithful": near if beats_chance else [],
         "note": "Attention alone is no explanation: it says where the model looks, not what the answer depends on.",
     }
-    return View("why", page("reasons", "Why this answer", SCRIPTS, data), data)
+    return View.of("why", "Why this answer", SCRIPTS, data)
 
 
 def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, target: str | None) -> Target:

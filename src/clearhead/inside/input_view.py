@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, check_length, page, rounded
+from clearhead.inside.page import View, check_length, rounded
 from clearhead.inside.trace import Traceable, encoded
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.hooks import evaluating
@@ -36,7 +36,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
         "width": next(iter(vectors.values())).shape[-1],
         "vectors": {name: rounded(part[:, :features], 3) for name, part in vectors.items()},
     }
-    return View("input", page("inputs", "Input", SCRIPTS, data), data)
+    return View.of("input", "Input", SCRIPTS, data)
 
 
 def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.inside.page import View, check_length, cosines, page, rounded
+from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating, hidden_states
@@ -42,7 +42,7 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
         "said": None if head is None else _said(model, head, states, top),
         "features": {name: rounded(cosines(x), 3) for name, x in feature_choices(states).items()},
     }
-    return View("layers", page("depth", "Through the layers", SCRIPTS, data), data)
+    return View.of("layers", "Through the layers", SCRIPTS, data)
 
 
 def layer_states(model: Model, encodings: Sequence[Encoding]) -> list[Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.inside.input_view import first_position
-from clearhead.inside.page import View, cosines, page, rounded
+from clearhead.inside.page import View, cosines, rounded
 from clearhead.inside.trace import Traceable
 from clearhead.nn.embeddings import inner_of
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
@@ -41,7 +41,7 @@ def position_tables(model: Traceable | None = None, *, length: int = 64, width: 
         *turned,
     ]
     data = {"length": length, "tables": tables}
-    return View("positions", page("positions", "Positions", SCRIPTS, data), data)
+    return View.of("positions", "Positions", SCRIPTS, data)
 
 
 def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> dict[str, Any]:

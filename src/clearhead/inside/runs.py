@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.inside.page import View, page
+from clearhead.inside.page import View
 from clearhead.training.monitor import METRICS, read_rows
 
 SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
@@ -27,7 +27,7 @@ def training_runs(folders: Sequence[str | os.PathLike[str]]) -> View:
     data = {
         "runs": [{"name": name, **_columns(folder)} for name, folder in zip(_names(found), found, strict=True)],
     }
-    return View("runs", page("runs", "Training runs", SCRIPTS, data), data)
+    return View.of("runs", "Training runs", SCRIPTS, data)
 
 
 def _run_folder(folder: Path) -> Path:

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from clearhead.errors import BadInput, require
 from clearhead.inside.layers import layer_states
-from clearhead.inside.page import View, cosines, flat_map, page, rounded
+from clearhead.inside.page import View, cosines, rounded
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.senses import find_word
 from clearhead.text import Encoding
@@ -80,7 +81,7 @@ def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Seque
     """
     found = occurrences(word, _by_sense(word, texts))
     vectors = occurrence_vectors(model, found)  # (L + 1, n, D)
-    maps = [flat_map(layer) for layer in vectors]
+    maps = [principal_plane(layer) for layer in vectors]
     near = cosines(vectors)
     data = {
         "word": word,
@@ -90,7 +91,7 @@ def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Seque
         "shares": [rounded(shares, 3) for _, shares in maps],
         "gaps": _gaps(near, found),
     }
-    return View("senses", page("senses", f"Senses of {word}", SCRIPTS, data), data)
+    return View.of("senses", f"Senses of {word}", SCRIPTS, data)
 
 
 def occurrences(word: str, texts: Mapping[str, Sequence[str]]) -> list[Occurrence]:
@@ -122,6 +123,21 @@ def _pieces(encoding: Encoding, one: Occurrence) -> range:
     pieces = encoding.pieces_of_span(one.start, one.end)
     require(len(pieces) > 0, f"the tokenizer writes no piece for {one.text[one.start : one.end]!r}", BadInput)
     return pieces
+
+
+def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The first two principal components: vectors (n, D) -> places (n, 2), and their shares of the variance (2,).
+
+    The sign of each axis is fixed, so that the same vectors always give the same map.
+    """
+    centred = (x - x.mean(0)).double()
+    left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
+    places = pad(left * sizes, (0, 2))[:, :2]
+    signs = places.gather(0, places.abs().argmax(0, keepdim=True)).sign()
+    # what equal vectors differ by when they are subtracted from their mean is rounding, and no variance
+    rounding = 1e-10 * (x.double() ** 2).sum().clamp(min=1e-12)
+    shares = pad(sizes**2 / (sizes**2).sum().clamp(min=rounding), (0, 2))[:2]
+    return (places * signs.where(signs != 0, 1.0)).float(), shares.float()
 
 
 def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Mapping[str, Sequence[str]]:

@@ -1,9 +1,8 @@
 """Every number of one forward pass, by layer and head: `trace(model, text).layers[3].weights`."""
 
 # T tokens · D width · H heads · K head width
-# T tokens · D width
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, cast
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.hub.checkpoint import tokenizer_as_read
-from clearhead.inside.attention_view import heads_page, step_view
+from clearhead.inside.attention_view import heads_view, step_view
 from clearhead.inside.page import View
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
 from clearhead.nn.decoder import EncoderDecoder
@@ -24,9 +23,6 @@ from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
 from clearhead.nn.relative import RelativeAttention, RelativeBias
 from clearhead.text import Encoding, Tokenizer
-
-# the parts of a block that are watched beside the block itself
-PARTS = ("attention.attend", "attention", "norm_1", "feedforward", "norm_2")
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,10 +35,10 @@ class Layer:
 
     index: int
     before: Tensor  # (T, D), the hidden states that entered
-    q: Tensor  # (H, T, K), after the rotation where there is one
+    q: Tensor  # (H, T, K), rotated where positions are rotary
     k: Tensor  # (H, T, K)
     v: Tensor  # (H, T, K)
-    window: int | None  # how far a token sees to either side
+    window: int | None  # how far a token attends to either side
     head_output: Tensor  # (H, T, K), weights · v
     output_matrix: Tensor  # (D, H·K), W^O
     attention_output: Tensor  # (T, D), all heads side by side times W^O, plus the bias
@@ -51,7 +47,7 @@ class Layer:
     feedforward_output: Tensor  # (T, D)
     feedforward_sum: Tensor  # (T, D)
     hidden: Tensor  # (T, D), the hidden states that leave
-    turned: bool = False  # whether queries and keys were turned by their positions
+    rotary: bool = False  # whether q and k were rotated by their positions
     causal: bool = False  # whether a token sees only itself and what is before it
 
     @property
@@ -61,23 +57,31 @@ class Layer:
 
     @property
     def raw_scores(self) -> Tensor:
-        """Every query times every key: (H, T, T)."""
+        """Q · Kᵀ: (H, T, T)."""
         return self.q @ self.k.mT
 
     @property
     def scores(self) -> Tensor:
-        """The same divided by √K: (H, T, T)."""
+        """Q · Kᵀ / √K: (H, T, T)."""
         return scaled_scores(self.q, self.k)
 
     @cached_property
     def weights(self) -> Tensor:
-        """Softmax of the scores over the tokens in sight: (H, T, T), each row sums to 1."""
-        return _weights(self.q, self.k, self.window, causal=self.causal)
+        """Softmax of the scores over the tokens that may be attended: (H, T, T), each row sums to 1."""
+        return self._softmax(self.q, self.k)
 
     def attention(self, head: int) -> Tensor:
         """One head's weights, (T, T), without computing and keeping those of the others."""
         self.check_head(head)
-        return _weights(self.q[head], self.k[head], self.window, causal=self.causal)
+        return self._softmax(self.q[head], self.k[head])
+
+    def _softmax(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = scaled_scores(q, k)
+        if self.causal:
+            scores = scores.masked_fill(~causal_mask(q.shape[-2], q.device), -torch.inf)
+        if self.window is not None:
+            scores = scores.masked_fill(~window_mask(q.shape[-2], self.window, q.device), -torch.inf)
+        return scores.softmax(-1)
 
     def contribution(self, head: int) -> Tensor:
         """What one head adds to the residual stream: (T, D). All heads and the bias make `attention_output`."""
@@ -94,88 +98,6 @@ class Layer:
         tokens, width = self.hidden.shape
         reach = "" if self.window is None else f", window {self.window}"
         return f"Layer({self.index}: {tokens} tokens × {width}, {self.heads} heads × {self.q.shape[-1]}{reach})"
-
-
-def watched(blocks: Iterable[nn.Module]) -> list[nn.Module]:
-    """List the modules whose calls `read_layers` needs."""
-    return [part for block in blocks for part in (block, *(block.get_submodule(name) for name in PARTS))]
-
-
-def read_layers(blocks: Iterable[nn.Module], calls: Iterable[Call]) -> list[Layer]:
-    """Sort the calls of the watched modules into layers: a block returns after all of its parts."""
-    names = {block.get_submodule(name): name for block in blocks for name in PARTS}
-    layers: list[Layer] = []
-    parts: dict[str, Call] = {}
-    for call in calls:
-        if call.module in names:
-            parts[names[call.module]] = call
-        else:
-            layers.append(_layer(len(layers), parts, call))
-            parts = {}
-    return layers
-
-
-def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
-    attend, norm_1, norm_2 = parts["attention.attend"], parts["norm_1"], parts["norm_2"]
-    q, k, v = (_heads_first(x) for x in attend.inputs[:3])
-    # a pre-norm block normalises the very tensor that enters it, a post-norm block the sum
-    pre_norm = norm_1.inputs[0] is block.inputs[0]
-    attention_sum = norm_2.inputs[0] if pre_norm else norm_1.inputs[0]
-    return Layer(
-        index=index,
-        before=_plain(block.inputs[0]),
-        q=q,
-        k=k,
-        v=v,
-        window=getattr(attend.module, "window", None),
-        head_output=_heads_first(attend.output),
-        output_matrix=_matrix(block.module.get_submodule("attention.output")),
-        attention_output=_plain(parts["attention"].output),
-        attention_sum=_plain(attention_sum),
-        middle=_plain(attention_sum if pre_norm else norm_1.output),
-        feedforward_output=_plain(parts["feedforward"].output),
-        feedforward_sum=_plain(block.output if pre_norm else norm_2.inputs[0]),
-        hidden=_plain(block.output),
-        turned=getattr(block.module.get_submodule("attention"), "rotary", None) is not None,
-        causal=getattr(attend.module, "causal", False),
-    )
-
-
-def _weights(q: Tensor, k: Tensor, window: int | None, *, causal: bool) -> Tensor:
-    scores = scaled_scores(q, k)
-    if causal:
-        scores = scores.masked_fill(~causal_mask(q.shape[-2], q.device), -torch.inf)
-    if window is not None:
-        scores = scores.masked_fill(~window_mask(q.shape[-2], window, q.device), -torch.inf)
-    return scores.softmax(-1)
-
-
-def _plain(x: Tensor) -> Tensor:
-    return x.detach().float().cpu()
-
-
-def _heads_first(x: Any) -> Tensor:
-    return _plain(x).transpose(0, 1)  # (T, H, K) -> (H, T, K)
-
-
-def _matrix(linear: nn.Module) -> Tensor:
-    """Copy W^O, (D, H·K), with its adapter if it has one, so that later training leaves the trace alone."""
-    if isinstance(linear, LoRA):
-        correction = 0.0 if linear.merged else linear.up @ linear.down * linear.scale
-        return _plain(linear.base.weight + correction)
-    return _plain(linear.get_parameter("weight")).clone()
-
-
-class Traceable(Protocol):
-    """Whatever has an encoder and its tokenizer, such as `clearhead.load()`."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """Ids to hidden states."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text to ids."""
 
 
 class Link(NamedTuple):
@@ -210,15 +132,13 @@ class Trace:
 
         It opens at this layer and head; None is the average of the layer's heads.
         """
-        start = self._layer(layer)
         if head is not None:
-            start.check_head(head)
-        facts = {"tokens": self.tokens, "segments": self.sides, "layers": len(self.layers), "heads": start.heads}
-        return View("attention", heads_page(self.tokens, self.sides, self.layers, (layer, head)), facts)
+            self._layer(layer).check_head(head)
+        return heads_view(self, self._layer(layer).index, head)
 
     def step(self, token: int | str, layer: int, head: int) -> View:
         """Show one head's numbers as a page: query, keys, values, scores, weights; it opens at this token."""
-        return step_view(self.tokens, self._layer(layer), head, self.position(token))
+        return step_view(self, self._layer(layer), head, self.position(token))
 
     def links(self, source: int | str, target: int | str) -> list[Link]:
         """Every head with the weight by which source looks at target, the strongest first."""
@@ -253,6 +173,18 @@ class Trace:
         return f"Trace({len(self.tokens)} tokens, {len(self.layers)} layers{heads}: {shown})"
 
 
+class Traceable(Protocol):
+    """Whatever has an encoder and its tokenizer, such as `clearhead.load()`."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """Ids to hidden states."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to ids."""
+
+
 def trace(model: Traceable, text: str, pair: str | None = None) -> Trace:
     """Run the model once over a text, or a pair of texts, and keep every number on the way.
 
@@ -283,22 +215,29 @@ def trace_ids(
     require(row.dim() == 1 and len(row) > 0, f"ids must be one sequence (T,), got shape {tuple(row.shape)}", BadInput)
     kinds = torch.zeros_like(row) if segments is None else torch.as_tensor(segments)
     names = [str(i) for i in row.tolist()] if tokens is None else list(tokens)
-    # of a model that is told capitals, segments do not say which text a token is from
-    unknown = getattr(inner_of(encoder.embeddings), "capital", None) is not None
-    belongs = ([0] * len(row) if unknown else kinds.tolist()) if sides is None else list(sides)
+    if sides is None:
+        # of a model that is told capitals, segments do not say which text a token is from
+        unknown = getattr(inner_of(encoder.embeddings), "capital", None) is not None
+        sides = [0] * len(row) if unknown else kinds.tolist()
     require(
-        kinds.shape == row.shape and len(names) == len(belongs) == len(row),
-        f"{len(row)} ids need as many segments, tokens and sides, got {kinds.numel()}, {len(names)} and {len(belongs)}",
+        kinds.shape == row.shape and len(names) == len(sides) == len(row),
+        f"{len(row)} ids need as many segments, tokens and sides, got {kinds.numel()}, {len(names)} and {len(sides)}",
         BadInput,
     )
     network = cast(nn.Module, encoder)  # every encoder is one
     sourced = isinstance(encoder, EncoderDecoder)
-    _refuse_distances(network, sourced=sourced)
+    require(
+        not any(isinstance(part, RelativeAttention | RelativeBias) for part in network.modules()),
+        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
+        + (", or see how it writes: look decoding" if sourced else ""),
+        WrongTask,
+    )
     device = next(network.parameters()).device
     layout = Packed.of([len(row)], device)
     blocks = cast(nn.ModuleList, network.get_submodule("encoder_blocks" if sourced else "blocks"))
+    parts = {block.get_submodule(name): name for block in blocks for name in PARTS}
     # the packed layout is the fast path: the trace shows the numbers that really are used
-    with torch.no_grad(), evaluating(network), record(encoder.embeddings, *watched(blocks)) as calls:
+    with torch.no_grad(), evaluating(network), record(encoder.embeddings, *blocks, *parts) as calls:
         if isinstance(encoder, EncoderDecoder):
             output = encoder.encode(row.to(device), layout).hidden
         else:
@@ -307,18 +246,66 @@ def trace_ids(
         ids=row.tolist(),
         tokens=names,
         segments=kinds.tolist(),
-        sides=belongs,
+        sides=list(sides),
         embeddings=calls[0].output.float().cpu(),
-        layers=read_layers(blocks, calls[1:]),
+        layers=_layers(calls[1:], parts),
         output=output.float().cpu(),
     )
 
 
-def _refuse_distances(encoder: nn.Module, *, sourced: bool) -> None:
-    biased = any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules())
-    require(
-        not biased,
-        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
-        + (", or see how it writes: look decoding" if sourced else ""),
-        WrongTask,
+# the parts of a block that are recorded beside the block itself
+PARTS = ("attention.attend", "attention", "norm_1", "feedforward", "norm_2")
+
+
+def _layers(calls: Sequence[Call], names: dict[nn.Module, str]) -> list[Layer]:
+    """Sort the calls of blocks and of their named parts into layers: a block returns after all of its parts."""
+    layers: list[Layer] = []
+    parts: dict[str, Call] = {}
+    for call in calls:
+        if call.module in names:
+            parts[names[call.module]] = call
+        else:
+            layers.append(_layer(len(layers), parts, call))
+    return layers
+
+
+def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
+    attend, norm_1, norm_2 = parts["attention.attend"], parts["norm_1"], parts["norm_2"]
+    q, k, v = (_heads_first(x) for x in attend.inputs[:3])
+    # a pre-norm block normalises the very tensor that enters it, a post-norm block the sum
+    pre_norm = norm_1.inputs[0] is block.inputs[0]
+    attention_sum = norm_2.inputs[0] if pre_norm else norm_1.inputs[0]
+    return Layer(
+        index=index,
+        before=_plain(block.inputs[0]),
+        q=q,
+        k=k,
+        v=v,
+        window=getattr(attend.module, "window", None),
+        head_output=_heads_first(attend.output),
+        output_matrix=_matrix(block.module.get_submodule("attention.output")),
+        attention_output=_plain(parts["attention"].output),
+        attention_sum=_plain(attention_sum),
+        middle=_plain(attention_sum if pre_norm else norm_1.output),
+        feedforward_output=_plain(parts["feedforward"].output),
+        feedforward_sum=_plain(block.output if pre_norm else norm_2.inputs[0]),
+        hidden=_plain(block.output),
+        rotary=getattr(block.module.get_submodule("attention"), "rotary", None) is not None,
+        causal=getattr(attend.module, "causal", False),
     )
+
+
+def _plain(x: Tensor) -> Tensor:
+    return x.detach().float().cpu()
+
+
+def _heads_first(x: Any) -> Tensor:
+    return _plain(x).transpose(0, 1)  # (T, H, K) -> (H, T, K)
+
+
+def _matrix(linear: nn.Module) -> Tensor:
+    """Copy W^O, (D, H·K), with its adapter if it has one, so that later training leaves the trace alone."""
+    if isinstance(linear, LoRA):
+        correction = 0.0 if linear.merged else linear.up @ linear.down * linear.scale
+        return _plain(linear.base.weight + correction)
+    return _plain(linear.get_parameter("weight")).clone()
