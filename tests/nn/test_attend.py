@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.nn.attention import MaskSpec, _sdpa_by_padding, attend
+from clearhead.nn.attention import MaskSpec, _by_padding, attend
 from clearhead.nn.layout import Packed, Padded
 
 LENGTHS = [[5, 3, 3, 9], [1], [1, 1, 4], [0, 2, 0, 7], [0], []]
@@ -23,7 +23,7 @@ def test_back_ends_and_layouts_agree(lengths, window):
     q, k, v = tokens(layout)
     expected = one_sequence_at_a_time(q, k, v, layout, window)
     assert_close(
-        _sdpa_by_padding(q, k, v, layout, layout, MaskSpec(window=window), 0.0), expected
+        _by_padding(q, k, v, layout, layout, MaskSpec(window=window), 0.0, "sdpa"), expected
     )  # what "sdpa" means on a GPU
     for backend in ("explicit", "sdpa"):
         assert_close(attend(q, k, v, layout.using(backend), window=window), expected)
@@ -105,15 +105,15 @@ def one_row(q, k, v, bias, *, causal=False, window=None):
     return torch.einsum("hts,shk->thk", scores.softmax(-1), v)
 
 
-def check_everywhere(q, k, v, layout, keys, expected, **sight):
+def check_everywhere(q, k, v, layout, keys, expected, **mask):
     """Compare every back-end and layout that a CPU has."""
     theirs = keys or layout
-    by_padding = _sdpa_by_padding(q, k, v, layout, theirs, MaskSpec(**sight), 0.0)  # what "sdpa" means on a GPU
+    by_padding = _by_padding(q, k, v, layout, theirs, MaskSpec(**mask), 0.0, "sdpa")  # what "sdpa" means on a GPU
     assert_close(by_padding, expected)
     for backend in ("explicit", "sdpa"):
-        assert_close(attend(q, k, v, layout.using(backend), keys=keys, **sight), expected)
+        assert_close(attend(q, k, v, layout.using(backend), keys=keys, **mask), expected)
         (pq, mine), (pk, their), (pv, _) = layout.pad(q), theirs.pad(k), theirs.pad(v)
-        out = attend(pq, pk, pv, mine.using(backend), keys=None if keys is None else their, **sight)
+        out = attend(pq, pk, pv, mine.using(backend), keys=None if keys is None else their, **mask)
         assert_close(mine.pack(out)[0], expected)
 
 

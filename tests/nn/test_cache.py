@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from clearhead.nn.cache import _STEP, Cache, Keyed
+from clearhead.nn.cache import _STEP, Cache, SourceKV
 from clearhead.nn.layout import Packed
 
 
@@ -13,7 +13,7 @@ def keys(lengths: list[int], seed: int = 0) -> torch.Tensor:
 
 def test_rows_end_in_the_same_column_and_grow():
     layout, k = Packed.of([3, 1]), keys([3, 1])
-    cache = Cache.prompted(1, layout)
+    cache = Cache.for_prompts(1, layout)
     cache.layers[0].extend(k, -k, layout)
     written = layout.split(k)
     for step in range(2 * _STEP + 1):
@@ -26,15 +26,15 @@ def test_rows_end_in_the_same_column_and_grow():
             assert_close(row[keep], wanted)
             assert keep[-1]
         assert_close(values[columns.keep], -seen[columns.keep])
-    assert cache.longest == 3 + 2 * _STEP + 1
+    assert cache.max_length == 3 + 2 * _STEP + 1
 
 
 def test_when_the_longest_leaves_its_columns_go():
     layout = Packed.of([9, 2, 4])
-    cache = Cache.prompted(1, layout)
+    cache = Cache.for_prompts(1, layout)
     cache.layers[0].extend(keys([9, 2, 4]), keys([9, 2, 4]), layout)
     cache = cache.select(torch.tensor([2, 1, 2]))
-    assert cache.longest == 4
+    assert cache.max_length == 4
     one = cache.step()
     assert one.positions.flatten().tolist() == [4, 2, 4]
     seen, _, columns = cache.layers[0].extend(keys([1, 1, 1])[:, None], keys([1, 1, 1])[:, None], one)
@@ -45,7 +45,7 @@ def test_when_the_longest_leaves_its_columns_go():
 
 def test_rows_that_move_take_with_them_all_that_every_layer_remembers():
     chance = torch.Generator().manual_seed(0)
-    cache = Cache.sourced([Keyed(keys([2, 5]), keys([2, 5]), Packed.of([2, 5])) for _ in range(3)])
+    cache = Cache.for_sources([SourceKV(keys([2, 5]), keys([2, 5]), Packed.of([2, 5])) for _ in range(3)])
     written = [torch.empty(2, 0, 2, 4) for _ in cache.layers]
     for step in range(_STEP + 5):
         one = cache.step()
@@ -61,7 +61,7 @@ def test_rows_that_move_take_with_them_all_that_every_layer_remembers():
 
 def test_sources_move_only_with_their_texts():
     layout = Packed.of([2, 5])
-    cache = Cache.sourced([Keyed(keys([2, 5]), keys([2, 5]), layout)])
+    cache = Cache.for_sources([SourceKV(keys([2, 5]), keys([2, 5]), layout)])
     cache.step()
     doubled = cache.select(torch.tensor([0, 0, 1, 1]))
     source = doubled.layers[0].source

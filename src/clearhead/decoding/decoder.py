@@ -112,7 +112,7 @@ class Prompted:
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the prompts: logits (B, V) of the first new token."""
         ids, layout = lay_out(prompts, "prompt", self.head.weight.device)
-        cache = Cache.prompted(len(self.body.blocks), layout)
+        cache = Cache.for_prompts(len(self.body.blocks), layout)
         hidden = self.body(ids, layout, cache=cache)
         return self.head(layout.last(hidden), layout), cache
 
@@ -133,7 +133,7 @@ class Sourced:
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the sources: logits (B, V) of the first token."""
         ids, layout = lay_out(prompts, "source", self.head.weight.device)
-        cache = self.body.remember(self.body.encode(ids, layout))
+        cache = self.body.init_cache(self.body.encode(ids, layout))
         return self.step(ids.new_full((len(prompts),), self.body.config.start), cache)
 
     def step(self, tokens: Tensor, state: Cache) -> tuple[Tensor, Cache]:

@@ -12,9 +12,9 @@ from math import sqrt
 from torch import Tensor, nn
 
 from clearhead.errors import check_config, check_heads, require
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PreNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.decoder import SelfAttention
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, LastTokenHead, NextTokenHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
@@ -80,7 +80,7 @@ class Gpt2(nn.Module):
         inner = config.n_inner or 4 * config.n_embd
         self.blocks = nn.ModuleList(
             PreNormBlock(
-                SelfAttention(config.n_embd, config.n_head, dropout=config.attn_pdrop),
+                MultiHeadAttention(config.n_embd, config.n_head, dropout=config.attn_pdrop, causal=True),
                 FeedForward(config.n_embd, inner, act=config.activation_function),
                 norm=norm,
                 dropout=config.resid_pdrop,
@@ -114,7 +114,7 @@ class Gpt2(nn.Module):
         With a `cache`, the ids go on from what it holds.
         """
         layout = layout or Padded.full(ids)
-        check_length(cache.longest if cache else layout.max_length, self.max_length)
+        check_length(cache.max_length if cache else layout.max_length, self.max_length)
         x = self.embeddings(ids, layout.positions)
         for i, block in enumerate(self.blocks):
             x = block(x, layout, cache.layers[i] if cache else None)

@@ -13,16 +13,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from clearhead.errors import check_config, require
+from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock, activation
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import (
     CrossAttention,
+    EncoderDecoder,
     PreNormDecoderBlock,
-    SelfAttention,
-    Source,
     SourceStates,
-    layer_by_layer,
-    remembered,
+    per_layer,
 )
 from clearhead.nn.embeddings import NO_END, TokenEmbeddings
 from clearhead.nn.heads import NextTokenHead
@@ -76,7 +75,7 @@ class T5Config:
         return self.pad_token_id
 
 
-class T5(nn.Module):
+class T5(EncoderDecoder):
     """A source and the target so far to hidden states of the target."""
 
     def __init__(self, config: T5Config) -> None:
@@ -85,7 +84,7 @@ class T5(nn.Module):
         norm = partial(nn.RMSNorm, config.d_model, eps=config.layer_norm_epsilon)
         rate = config.dropout_rate
         sizes: dict[str, Any] = {"head_width": config.d_kv, "bias": False, "scaled": False, "dropout": rate}
-        self_attention = partial(SelfAttention, config.d_model, config.num_heads, **sizes)
+        self_attention = partial(MultiHeadAttention, config.d_model, config.num_heads, **sizes)
         cross = partial(CrossAttention, config.d_model, config.num_heads, **sizes)
         kind = GatedFeedForward if config.gated else FeedForward
         feedforward = partial(kind, config.d_model, config.d_ff, act=config.act, bias=False)
@@ -96,14 +95,14 @@ class T5(nn.Module):
             config.num_heads,
         )
         self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
-        self.encoder_bias = bias(both_sides=True)
+        self.encoder_bias = bias(bidirectional=True)
         self.encoder_blocks = nn.ModuleList(
-            PreNormBlock(self_attention(causal=False), feedforward(), norm, rate) for _ in range(config.num_layers)
+            PreNormBlock(self_attention(), feedforward(), norm, rate) for _ in range(config.num_layers)
         )
         self.encoder_norm = norm()
-        self.decoder_bias = bias(both_sides=False)
+        self.decoder_bias = bias(bidirectional=False)
         self.decoder_blocks = nn.ModuleList(
-            PreNormDecoderBlock(self_attention(), cross(), feedforward(), norm, rate)
+            PreNormDecoderBlock(self_attention(causal=True), cross(), feedforward(), norm, rate)
             for _ in range(config.num_decoder_layers or config.num_layers)
         )
         self.decoder_norm = norm()
@@ -128,21 +127,13 @@ class T5(nn.Module):
             x = block(x, layout, None, bias)
         return SourceStates(self.dropout(self.encoder_norm(x)), layout)
 
-    def remember(self, source: SourceStates) -> Cache:
-        """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
-        return remembered(self.decoder_blocks, source)
-
     def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
         """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
         x = self.embeddings(ids)
         bias = self.decoder_bias(layout, source if isinstance(source, Cache) else None)
-        for block, seen in zip(self.decoder_blocks, layer_by_layer(source), strict=False):
+        for block, seen in zip(self.decoder_blocks, per_layer(source), strict=False):
             x = block(x, layout, seen, bias)
         return self.dropout(self.decoder_norm(x))
-
-    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
-        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
-        return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
 
     def _initialise(self) -> None:
         # as published: a matrix keeps the size of what goes through it, and queries are divided by √K once, here
@@ -154,7 +145,7 @@ class T5(nn.Module):
                 nn.init.normal_(part.table.weight, std=self.config.d_model**-0.5)
         inner, smaller = self.config.num_heads * self.config.d_kv, self.config.d_kv**-0.5
         for part in self.modules():
-            if isinstance(part, SelfAttention):
+            if isinstance(part, MultiHeadAttention):
                 part.qkv.weight.data[:inner] *= smaller
             elif isinstance(part, CrossAttention):
                 part.query.weight.data *= smaller

@@ -17,12 +17,10 @@ from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import (
     CrossAttention,
+    EncoderDecoder,
     PostNormDecoderBlock,
-    SelfAttention,
-    Source,
     SourceStates,
-    layer_by_layer,
-    remembered,
+    per_layer,
 )
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length
 from clearhead.nn.heads import NextTokenHead
@@ -63,7 +61,7 @@ class TransformerConfig:
         return self.pad_token_id
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """A source and the target so far to hidden states of the target."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -89,7 +87,7 @@ class Transformer(nn.Module):
         )
         self.decoder_blocks = nn.ModuleList(
             PostNormDecoderBlock(
-                SelfAttention(config.d_model, config.decoder_attention_heads, dropout=rate),
+                MultiHeadAttention(config.d_model, config.decoder_attention_heads, dropout=rate, causal=True),
                 CrossAttention(config.d_model, config.decoder_attention_heads, dropout=rate),
                 FeedForward(config.d_model, config.decoder_ffn_dim, act=act),
                 norm=norm,
@@ -118,21 +116,13 @@ class Transformer(nn.Module):
             x = block(x, layout)
         return SourceStates(x, layout)
 
-    def remember(self, source: SourceStates) -> Cache:
-        """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
-        return remembered(self.decoder_blocks, source)
-
     def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
         """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
-        check_length(source.longest if isinstance(source, Cache) else layout.max_length, self.max_length)
+        check_length(source.max_length if isinstance(source, Cache) else layout.max_length, self.max_length)
         x = self.embeddings(ids, layout.positions)
-        for block, seen in zip(self.decoder_blocks, layer_by_layer(source), strict=False):
+        for block, seen in zip(self.decoder_blocks, per_layer(source), strict=False):
             x = block(x, layout, seen)
         return x
-
-    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
-        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
-        return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
 
     def _initialise(self) -> None:
         # the authors' code: Glorot for matrices, and a table that is one in length once it is scaled

@@ -97,13 +97,13 @@ class XLNet(nn.Module):
         return NO_END
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token sees all others."""
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token attends to all others."""
         layout = layout or Padded.full(ids)
         text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments)
         x = self.embeddings(ids)
-        table, seen = self._table(layout, x), attention_pattern(text, text, itself=True)
+        table, pattern = self._table(layout, x), attention_pattern(text, text, itself=True)
         for block in self.blocks:
-            x = block(x, table, seen)
+            x = block(x, table, pattern)
         return self.dropout(x)
 
     def guess(
@@ -111,17 +111,17 @@ class XLNet(nn.Module):
     ) -> Tensor:
         """Hidden states (M, D) of questions: which words stand at `where` (M,), indices into the packed ids (N,)?
 
-        `asked` lays the questions out by text. A token sees those of lower `rank` (N,) and itself; a question sees
-        those of lower rank alone.
+        `asked` lays the questions out by text. A token attends to those of lower `rank` (N,) and itself; a question
+        to those of lower rank alone.
         """
         text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments, rank)
         questions = Stream(asked, text.position[where], text.segment[where], rank[where])
         x = self.embeddings(ids)
         y = self.dropout(self.query.expand(len(where), -1))
         table = self._table(layout, x)
-        seen, view = attention_pattern(text, text, itself=True), attention_pattern(questions, text, itself=False)
+        patterns = attention_pattern(text, text, itself=True), attention_pattern(questions, text, itself=False)
         for block in self.blocks:
-            x, y = block(x, table, seen, y, view)
+            x, y = block(x, table, patterns[0], y, patterns[1])
         return self.dropout(y)
 
     def _table(self, layout: Layout, like: Tensor) -> Tensor:

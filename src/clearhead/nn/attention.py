@@ -1,9 +1,7 @@
 """Attention from its simplest form up: formulas, masks, one fast function for every layout, multiple heads."""
 
-# T query length · S key length · D width · K head width
-# B batch · T queries · S keys · H heads
-# B batch · T longest row of queries · S longest row of keys · N packed tokens · H heads · K head width · R sequences
-# D width · H heads · K head width · R sequences of T tokens; … is (N) packed or (B, T) padded
+# B batch · N packed tokens · R sequences of one length · T queries · S keys · D width · H heads · K head width
+# … is (N) packed or (B, T) padded
 
 from itertools import groupby
 from typing import NamedTuple
@@ -13,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, check_heads
+from clearhead.nn.cache import LayerCache
 from clearhead.nn.fused import linear, linear_add
 from clearhead.nn.layout import Backend, Layout, Packed, Padded
 from clearhead.nn.positions import Rotary
@@ -50,10 +49,10 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 class MaskSpec(NamedTuple):
-    """The rules of one attention: only backwards, only nearby, and what is added to each score."""
+    """What a query may attend to, and what is added to its scores."""
 
-    causal: bool = False
-    window: int | None = None
+    causal: bool = False  # itself and what is before it
+    window: int | None = None  # at most so many neighbours on either side
     bias: Tensor | None = None  # (H, T, S) or (B, H, T, S)
 
 
@@ -68,32 +67,32 @@ def causal_mask(length: int, device: torch.device) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-def run_mask(length: int, seen: int, sight: MaskSpec, q: Tensor) -> tuple[Tensor | None, bool]:
-    """The mask of sequences of one length, and whether it is causal and nothing else, which needs no mask."""
+def run_mask(queries: int, keys: int, mask: MaskSpec, device: torch.device) -> tuple[Tensor | None, bool]:
+    """The mask of sequences of one length, and whether it is causal and nothing else, which needs no tensor."""
     near = None
-    if sight.window is not None and sight.window < length - 1:
-        near = window_mask(length, sight.window, q.device)
-    if near is None and sight.bias is None:
-        return None, sight.causal
-    back = causal_mask(length, q.device) if sight.causal else None
-    bias = None if sight.bias is None else sight.bias[..., :length, :seen]
+    if mask.window is not None and mask.window < queries - 1:
+        near = window_mask(queries, mask.window, device)
+    if near is None and mask.bias is None:
+        return None, mask.causal
+    back = causal_mask(queries, device) if mask.causal else None
+    bias = None if mask.bias is None else mask.bias[..., :queries, :keys]
     return _joined(near, back, bias), False
 
 
-def padded_mask(layout: Padded, keys: Padded, sight: MaskSpec, q: Tensor) -> tuple[Tensor | None, bool]:
+def padded_mask(layout: Padded, keys: Padded, mask: MaskSpec, device: torch.device) -> tuple[Tensor | None, bool]:
     """The mask of a padded rectangle, and whether it is causal and nothing else."""
     real = keys.allowed  # (B, 1, 1, S)
-    if real is None and sight.window is None and sight.bias is None:
-        return None, sight.causal
+    if real is None and mask.window is None and mask.bias is None:
+        return None, mask.causal
     near = None
-    if sight.window is not None:  # by position, because padding may lie between two neighbours
-        near = (layout.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs() <= sight.window
-    back = causal_mask(layout.max_length, q.device) if sight.causal else None
-    return _joined(real, near, back, sight.bias), False
+    if mask.window is not None:  # by position, because padding may lie between two neighbours
+        near = (layout.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs() <= mask.window
+    back = causal_mask(layout.max_length, device) if mask.causal else None
+    return _joined(real, near, back, mask.bias), False
 
 
 def _joined(*masks: Tensor | None) -> Tensor | None:
-    """Join masks with `&`; of a bias, what may not be seen becomes -inf."""
+    """Join masks with `&`; a bias becomes -inf where the masks forbid a key."""
     joined: Tensor | None = None
     for mask in masks:
         if mask is None:
@@ -121,7 +120,7 @@ class Attend(nn.Module):
     ) -> Tensor:
         """Attend: (N, H, K) or (B, T, H, K) three times -> the shape of q. See `attend`."""
         dropout = self.dropout if self.training else 0.0
-        causal = self.causal and keys is None  # other keys than the queries' own tokens have been before
+        causal = self.causal and keys is None  # keys of a cache or a source all come before the queries
         return attend(q, k, v, layout, keys=keys, causal=causal, window=self.window, bias=bias, dropout=dropout)
 
 
@@ -137,13 +136,13 @@ def attend(
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Mix the values of each sequence by the match of queries and keys; q, k, v and result: (N, H, K) or (B, T, H, K).
+    """Softmax attention within each sequence; q, k, v and result: (N, H, K) or (B, T, H, K).
 
-    `keys` is the layout of k and v where it is not that of q. A token sees itself and what is before it if `causal`,
-    at most `window` neighbours on either side, and nothing at all gives zeros. `bias` is added to the scores: (H, T, S)
-    for the longest rows, or (B, H, T, S).
+    `keys` is the layout of k and v where it is not that of q. If `causal`, a token attends to itself and what is before
+    it; with a `window`, to so many neighbours on either side; a token that may attend to nothing gets zeros. `bias` is
+    added to the scores: (H, T, S) for the longest rows, or (B, H, T, S).
     """
-    sight = MaskSpec(causal, window, None if bias is None else bias.to(q.dtype))
+    mask = MaskSpec(causal, window, None if bias is None else bias.to(q.dtype))
     backend = layout.backend or fastest(q, layout, dropout, bias)
     if dropout and backend != "sdpa":
         raise BadInput(f"attention back-end {backend!r} has no dropout; choose 'sdpa' or set attention dropout to 0")
@@ -151,18 +150,16 @@ def attend(
         raise BadInput("causal attention and windows are for a sequence that looks at itself; give no other keys")
     if keys is not None and type(keys) is not type(layout):
         raise BadInput("queries and keys must be laid out alike, both packed or both padded")
-    match layout, keys or layout, backend:
-        case Packed(), Packed() as seen, "varlen":
-            return _varlen(q, k, v, layout, seen, sight)
-        case Packed(), Packed() as seen, "sdpa":
+    match layout, keys or layout:
+        case Packed(), Packed() as seen:
+            if backend == "varlen":
+                return _varlen(q, k, v, layout, seen, mask)
+            if backend == "sdpa" and not q.is_cuda:
+                return _sdpa_by_runs(q, k, v, layout, seen, mask, dropout)
             # a GPU is quicker with one call on a padded rectangle than with many small ones
-            return (_sdpa_by_padding if q.is_cuda else _sdpa_by_runs)(q, k, v, layout, seen, sight, dropout)
-        case Packed(), Packed() as seen, "explicit":
-            return _explicit_packed(q, k, v, layout, seen, sight)
-        case Padded(), Padded() as seen, "sdpa":
-            return _sdpa_padded(q, k, v, layout, seen, sight, dropout)
-        case Padded(), Padded() as seen, "explicit":
-            return _explicit_padded(q, k, v, layout, seen, sight)
+            return _by_padding(q, k, v, layout, seen, mask, dropout, backend)
+        case Padded(), Padded() as seen if backend != "varlen":
+            return _padded(q, k, v, layout, seen, mask, dropout, backend)
         case _:
             raise BadInput(f"attention back-end {backend!r} needs a packed layout; pack first or choose 'sdpa'")
 
@@ -175,28 +172,28 @@ def fastest(q: Tensor, layout: Layout, dropout: float, bias: Tensor | None = Non
     return "varlen" if fits else "sdpa"
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, sight: MaskSpec) -> Tensor:
+def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, mask: MaskSpec) -> Tensor:
     # here, because it brings torch's compiler with it, which takes two seconds to import
     from torch.nn.attention.varlen import varlen_attn
 
-    if sight.bias is not None:
+    if mask.bias is not None:
         raise BadInput("attention back-end 'varlen' has no bias; choose 'sdpa'")
-    reach = -1 if sight.window is None else sight.window
-    sides = (reach, 0 if sight.causal else reach)
+    reach = -1 if mask.window is None else mask.window
+    sides = (reach, 0 if mask.causal else reach)
     out = varlen_attn(q, k, v, layout.offsets, keys.offsets, layout.max_length, keys.max_length, window_size=sides)
     assert isinstance(out, Tensor)  # noqa: S101  a tuple only when auxiliary results are asked for
     return out
 
 
 def _sdpa_by_runs(
-    q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, sight: MaskSpec, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, mask: MaskSpec, dropout: float
 ) -> Tensor:
     """Neighbouring sequences of equal length share one call, on views: no padding, no copy."""
     parts = []
     for mine, theirs, count, (length, seen) in _runs(layout, keys):
         rq = q[mine].unflatten(0, (count, length)).transpose(1, 2)  # (R, H, T, K)
         rk, rv = (x[theirs].unflatten(0, (count, seen)).transpose(1, 2) for x in (k, v))  # (R, H, S, K)
-        allowed, plain = run_mask(length, seen, sight, q)
+        allowed, plain = run_mask(length, seen, mask, q.device)
         out = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=allowed, dropout_p=dropout, is_causal=plain)
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts) if parts else torch.zeros_like(q)
@@ -219,40 +216,30 @@ def _runs(layout: Packed, keys: Packed) -> list[tuple[slice, slice, int, tuple[i
     return runs
 
 
-def _sdpa_by_padding(
-    q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, sight: MaskSpec, dropout: float
+def _by_padding(
+    q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, mask: MaskSpec, dropout: float, backend: Backend
 ) -> Tensor:
     (q, mine), (k, theirs), (v, _) = layout.pad(q), keys.pad(k), keys.pad(v)
-    return _sdpa_padded(q, k, v, mine, theirs, sight, dropout).flatten(0, 1)[layout.places]
+    return _padded(q, k, v, mine, theirs, mask, dropout, backend).flatten(0, 1)[layout.places]
 
 
-def _sdpa_padded(
-    q: Tensor, k: Tensor, v: Tensor, layout: Padded, keys: Padded, sight: MaskSpec, dropout: float
+def _padded(
+    q: Tensor, k: Tensor, v: Tensor, layout: Padded, keys: Padded, mask: MaskSpec, dropout: float, backend: Backend
 ) -> Tensor:
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, T, K)
-    allowed, plain = padded_mask(layout, keys, sight, q)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=plain)
+    allowed, plain = padded_mask(layout, keys, mask, q.device)
+    if backend == "explicit":
+        out, _ = scaled_dot_product(q, k, v, causal_mask(layout.max_length, q.device) if plain else allowed)
+    else:
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=plain)
     return out.transpose(1, 2)
-
-
-def _explicit_padded(q: Tensor, k: Tensor, v: Tensor, layout: Padded, keys: Padded, sight: MaskSpec) -> Tensor:
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, T, K)
-    allowed, plain = padded_mask(layout, keys, sight, q)
-    if plain:
-        allowed = causal_mask(layout.max_length, q.device)
-    out, _ = scaled_dot_product(q, k, v, allowed)
-    return out.transpose(1, 2)
-
-
-def _explicit_packed(q: Tensor, k: Tensor, v: Tensor, layout: Packed, keys: Packed, sight: MaskSpec) -> Tensor:
-    (q, mine), (k, theirs), (v, _) = layout.pad(q), keys.pad(k), keys.pad(v)
-    return _explicit_padded(q, k, v, mine, theirs, sight).flatten(0, 1)[layout.places]
 
 
 class MultiHeadAttention(nn.Module):
-    """H heads side by side, … × (H·K), times the output matrix, back to … × D.
+    """Attention of a text to itself by H heads side by side, … × (H·K), times the output matrix, back to … × D.
 
-    Queries, keys and values come out of one matrix product; `window` limits how far a token sees.
+    Queries, keys and values come out of one matrix product. `head_width` may differ from width / heads; `scaled=False`
+    leaves out the division by √K, as T5 does; `window` limits how far a token attends.
     """
 
     def __init__(
@@ -260,33 +247,43 @@ class MultiHeadAttention(nn.Module):
         width: int,
         heads: int,
         *,
+        head_width: int | None = None,
         bias: bool = True,
+        scaled: bool = True,
         dropout: float = 0.0,
         rotary: Rotary | None = None,
         window: int | None = None,
+        causal: bool = False,
     ) -> None:
         super().__init__()
-        check_heads(width, heads)
+        inner = inner_width(width, heads, head_width)
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.rotary = rotary
-        self.attend = Attend(window, dropout)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.rescale = 1.0 if scaled else (inner // heads) ** 0.5  # what `attend` divides by
+        self.attend = Attend(window, dropout, causal=causal)
+        self.output = nn.Linear(inner, width, bias=bias)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """Mix the tokens of each sequence: (…, D) -> (…, D)."""
+    def forward(self, x: Tensor, layout: Layout, cache: LayerCache | None = None, bias: Tensor | None = None) -> Tensor:
+        """(…, D) -> (…, D); with a `cache`, x is appended to it and attends to all of it. `bias`: see `attend`."""
         q, k, v = linear(self.qkv, x).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (…, H, K) each
         if self.rotary is not None:
             q, k = self.rotary(q, k, layout.positions)
-        mixed: Tensor = linear(self.output, self.attend(q, k, v, layout).flatten(-2))
+        if self.rescale != 1.0:
+            q = q * self.rescale
+        keys = None
+        if cache is not None:
+            k, v, keys = cache.extend(k, v, layout)
+        mixed: Tensor = linear(self.output, self.attend(q, k, v, layout, keys, bias).flatten(-2))
         return mixed
 
-    def sees_all(self, longest: int) -> bool:
-        """Whether every token sees all others of its sequence, up to this length."""
-        return self.attend.window is None or longest <= self.attend.window + 1
+    def can_add_to(self, longest: int) -> bool:
+        """Whether `add_to` gives the same: scores are scaled, and sequences up to this length need no mask."""
+        attend = self.attend
+        return self.rescale == 1.0 and not attend.causal and (attend.window is None or longest <= attend.window + 1)
 
     def add_to(self, residual: Tensor, x: Tensor, layout: Packed) -> Tensor:
-        """residual + self(x, layout) in as few calls as there can be, where all is seen: (N, D) -> (N, D)."""
+        """residual + self(x, layout) in as few calls as there can be, without a mask: (N, D) -> (N, D)."""
         qkv, mixed = linear(self.qkv, x), []
         for start, count, length in layout.runs:
             run = qkv if count * length == len(qkv) else qkv[start : start + count * length]
@@ -296,3 +293,11 @@ class MultiHeadAttention(nn.Module):
             q, k, v = run.unflatten(2, (3, self.heads)).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
             mixed.append(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(count * length, -1))
         return linear_add(residual, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+
+
+def inner_width(width: int, heads: int, head_width: int | None) -> int:
+    """H·K: the model's width, or that of heads of another width."""
+    if head_width is None:
+        check_heads(width, heads)
+        return width
+    return heads * head_width

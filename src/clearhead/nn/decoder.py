@@ -1,19 +1,18 @@
-"""The parts of a decoder: attention that looks back and remembers, attention to a source, and the blocks of both."""
+"""Encoder–decoders: attention to a source, decoder blocks, and what all such models share."""
 
 # B batch · D width · H heads · K head width; … is (N) packed or (B, T) padded
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from clearhead.errors import check_heads
-from clearhead.nn.attention import Attend
-from clearhead.nn.cache import Cache, Keyed, Past
+from clearhead.nn.attention import Attend, inner_width
+from clearhead.nn.cache import Cache, LayerCache, SourceKV
 from clearhead.nn.fused import linear
-from clearhead.nn.layout import Layout
+from clearhead.nn.layout import Layout, Padded
 
 
 class Source(Protocol):
@@ -36,52 +35,33 @@ class SourceStates:
     layout: Layout
 
 
-@runtime_checkable
-class EncoderDecoder(Protocol):
-    """A body that reads a source beside its ids, where others turn ids alone into hidden states."""
+class EncoderDecoder(nn.Module):
+    """A body that reads a source beside its ids, where others turn ids alone into hidden states.
 
-    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
-        """Read a source."""
-
-
-class SelfAttention(nn.Module):
-    """Attention of a text to itself, by default causal; it can remember its past and take a bias.
-
-    `head_width` may differ from width / heads; `scaled=False` leaves out the division by √K, as T5 does.
+    It has `decoder_blocks`, and says how sources are encoded and targets decoded.
     """
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        causal: bool = True,
-        head_width: int | None = None,
-        bias: bool = True,
-        scaled: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        inner = _inner(width, heads, head_width)
-        self.heads = heads
-        self.qkv = nn.Linear(width, 3 * inner, bias=bias)
-        self.undo = 1.0 if scaled else (inner // heads) ** 0.5  # what `attend` divides by
-        self.attend = Attend(dropout=dropout, causal=causal)
-        self.output = nn.Linear(inner, width, bias=bias)
+    decoder_blocks: Any  # a ModuleList of decoder blocks
 
-    def forward(self, x: Tensor, layout: Layout, past: Past | None = None, bias: Tensor | None = None) -> Tensor:
-        """(…, D) -> (…, D); with a `past`, x is added to it and looks at all of it."""
-        q, k, v = linear(self.qkv, x).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (…, H, K) each
-        q = q if self.undo == 1.0 else q * self.undo
-        keys = None
-        if past is not None:
-            k, v, keys = past.extend(k, v, layout)
-        mixed: Tensor = linear(self.output, self.attend(q, k, v, layout, keys, bias).flatten(-2))
-        return mixed
+    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
+        """Read a source: ids (N,) packed or (B, S) padded."""
+        raise NotImplementedError
+
+    def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
+        """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
+        raise NotImplementedError
+
+    def init_cache(self, source: SourceStates) -> Cache:
+        """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
+        return Cache.for_sources(block.cross.read(source) for block in self.decoder_blocks)
+
+    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
+        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
+        return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
 
 
 class CrossAttention(nn.Module):
-    """Attention of a text to another one: queries here, keys and values there."""
+    """Attention of a text to another one: queries of the target, keys and values of the source."""
 
     def __init__(
         self,
@@ -94,33 +74,33 @@ class CrossAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        inner = _inner(width, heads, head_width)
+        inner = inner_width(width, heads, head_width)
         self.heads = heads
         self.query = nn.Linear(width, inner, bias=bias)
         self.key_value = nn.Linear(width, 2 * inner, bias=bias)
-        self.undo = 1.0 if scaled else (inner // heads) ** 0.5  # what `attend` divides by
+        self.rescale = 1.0 if scaled else (inner // heads) ** 0.5  # what `attend` divides by
         self.attend = Attend(dropout=dropout)
         self.output = nn.Linear(inner, width, bias=bias)
 
-    def read(self, source: SourceStates) -> Keyed:
+    def read(self, source: SourceStates) -> SourceKV:
         """Make keys and values of a source; once is enough for all steps."""
         k, v = linear(self.key_value, source.hidden).unflatten(-1, (2, self.heads, -1)).unbind(-3)
-        return Keyed(k, v, source.layout)
+        return SourceKV(k, v, source.layout)
 
-    def forward(self, x: Tensor, layout: Layout, source: SourceStates | Past) -> Tensor:
-        """(…, D) -> (…, D); a past knows the source that it was begun with."""
-        seen = self.read(source) if isinstance(source, SourceStates) else source.source
-        assert seen is not None  # noqa: S101
+    def forward(self, x: Tensor, layout: Layout, source: SourceStates | LayerCache) -> Tensor:
+        """(…, D) -> (…, D); a cache knows the source that it was made for."""
+        kv = self.read(source) if isinstance(source, SourceStates) else source.source
+        assert kv is not None  # noqa: S101
         q = linear(self.query, x).unflatten(-1, (self.heads, -1))
-        q = q if self.undo == 1.0 else q * self.undo
-        if seen.readers > 1:  # the beams of a text are so many queries to one source, whose keys are read once
-            q = q.unflatten(0, (-1, seen.readers)).flatten(1, 2)
-        mixed = self.attend(q, seen.k, seen.v, layout, seen.layout).flatten(-2)
+        q = q if self.rescale == 1.0 else q * self.rescale
+        if kv.readers > 1:  # the beams of a text are so many queries to one source, whose keys are read once
+            q = q.unflatten(0, (-1, kv.readers)).flatten(1, 2)
+        mixed = self.attend(q, kv.k, kv.v, layout, kv.layout).flatten(-2)
         return linear(self.output, mixed.reshape(x.shape[:-1] + mixed.shape[-1:]))
 
 
 class PostNormDecoderBlock(nn.Module):
-    """The 2017 decoder block: look back, look at the source, think; normalise after each residual sum."""
+    """The 2017 decoder block: self-attention, cross-attention, feed-forward; a norm after each residual sum."""
 
     def __init__(
         self,
@@ -136,16 +116,18 @@ class PostNormDecoderBlock(nn.Module):
         self.feedforward, self.norm_3 = feedforward, norm()
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, layout: Layout, source: SourceStates | Past, bias: Tensor | None = None) -> Tensor:
-        """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a past."""
-        past = source if isinstance(source, Past) else None
-        x = self.norm_1(x + self.dropout(self.attention(x, layout, past, bias)))
+    def forward(
+        self, x: Tensor, layout: Layout, source: SourceStates | LayerCache, bias: Tensor | None = None
+    ) -> Tensor:
+        """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a cache."""
+        cache = source if isinstance(source, LayerCache) else None
+        x = self.norm_1(x + self.dropout(self.attention(x, layout, cache, bias)))
         x = self.norm_2(x + self.dropout(self.cross(x, layout, source)))
         return self.norm_3(x + self.dropout(self.feedforward(x)))
 
 
 class PreNormDecoderBlock(nn.Module):
-    """The same with norms before each part: T5's."""
+    """The same with a norm before each part: T5's."""
 
     def __init__(
         self,
@@ -161,26 +143,16 @@ class PreNormDecoderBlock(nn.Module):
         self.norm_3, self.feedforward = norm(), feedforward
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, layout: Layout, source: SourceStates | Past, bias: Tensor | None = None) -> Tensor:
-        """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a past."""
-        past = source if isinstance(source, Past) else None
-        x = x + self.dropout(self.attention(self.norm_1(x), layout, past, bias))
+    def forward(
+        self, x: Tensor, layout: Layout, source: SourceStates | LayerCache, bias: Tensor | None = None
+    ) -> Tensor:
+        """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a cache."""
+        cache = source if isinstance(source, LayerCache) else None
+        x = x + self.dropout(self.attention(self.norm_1(x), layout, cache, bias))
         x = x + self.dropout(self.cross(self.norm_2(x), layout, source))
         return x + self.dropout(self.feedforward(self.norm_3(x)))
 
 
-def remembered(blocks: Iterable[Any], source: SourceStates) -> Cache:
-    """Begin the cache of a stack of decoder blocks: nothing written yet, the source as each block sees it."""
-    return Cache.sourced(block.cross.read(source) for block in blocks)
-
-
-def layer_by_layer(source: SourceStates | Cache) -> Iterable[SourceStates | Past]:
-    """What each block of a stack is given: the same source, or its own past."""
+def per_layer(source: SourceStates | Cache) -> Iterable[SourceStates | LayerCache]:
+    """What each block of a stack is given: the same source, or its own part of the cache."""
     return source.layers if isinstance(source, Cache) else repeat(source)
-
-
-def _inner(width: int, heads: int, head_width: int | None) -> int:
-    if head_width is None:
-        check_heads(width, heads)
-        return width
-    return heads * head_width

@@ -14,7 +14,7 @@ from clearhead.nn.quantisation import QuantisedLinear
 
 Act = Literal["none", "gelu"]
 
-# oneDNN's product adds the bias and bends the result on the way out, and beats the default one on a CPU; it knows no
+# oneDNN's product adds the bias and applies GELU on the way out, and beats the default one on a CPU; it knows no
 # gradients. The operators are torch's own, but not public, so that a torch without them must do.
 _ONEDNN = torch.backends.mkldnn.is_available()
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _ONEDNN else None
@@ -32,21 +32,21 @@ def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
         return _FUSED(x, matrix, layer.bias, act, [], "none" if act == "gelu" else "")
     out = layer(x)
     if act == "gelu" and isinstance(layer, QuantisedLinear):
-        return torch.ops.aten.gelu_(out)  # in its place: a second array of this size costs as much as the bending
+        return torch.ops.aten.gelu_(out)  # in place: a second array of this size costs as much as the GELU
     return F.gelu(out) if act == "gelu" else out
 
 
 def gated(layer: nn.Module, x: Tensor) -> Tensor:
     """Apply a linear layer; GELU of its outputs' first half times the second: (…, in) -> (…, out / 2)."""
     if type(layer) is nn.Linear and _FUSED is not None and can_use_onednn(x):
-        # two products, the first with GELU inside, and both results lie in one piece
-        bent, straight = _reordered(layer, layer.weight, parts=2)
+        # two products, the first with GELU inside, and both results are contiguous
+        value_part, gate_part = _reordered(layer, layer.weight, parts=2)
         bias = (None, None) if layer.bias is None else layer.bias.chunk(2)
-        value: Tensor = _FUSED(x, bent, bias[0], "gelu", [], "none")
-        return value.mul_(_FUSED(x, straight, bias[1], "none", [], ""))
+        value: Tensor = _FUSED(x, value_part, bias[0], "gelu", [], "none")
+        return value.mul_(_FUSED(x, gate_part, bias[1], "none", [], ""))
     value, gate = layer(x).chunk(2, -1)
     if isinstance(layer, QuantisedLinear):
-        return torch.ops.aten.gelu_(value).mul_(gate)  # in its place, as above
+        return torch.ops.aten.gelu_(value).mul_(gate)  # in place, as above
     return F.gelu(value) * gate
 
 
@@ -59,7 +59,7 @@ def linear_add(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def project(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiply with a matrix of the owner that is no layer, such as a token table: (…, in) -> (…, out)."""
+    """Multiply with a matrix of the owner that is no layer, such as a token embedding: (…, in) -> (…, out)."""
     if _FUSED is not None and can_use_onednn(x):
         (matrix,) = _reordered(owner, weight)
         return _FUSED(x, matrix, bias, "none", [], "")
@@ -67,14 +67,14 @@ def project(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = N
 
 
 def can_use_onednn(x: Tensor) -> bool:
-    """Whether oneDNN may compute on these numbers at this moment."""
+    """Whether oneDNN may compute this now: inference in float32 on a CPU."""
     # compiled code fuses by itself, and cannot even ask for the mode: this question comes first
     free = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
     return free and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
 
 
 class _Reordered(NamedTuple):
-    """A matrix in the order in which oneDNN reads it, in parts, and the state of the weights that it was made of."""
+    """A matrix in oneDNN's memory layout, in parts, and the state of the weights that it was made of."""
 
     source: Tensor  # held, so that no other weights can come to lie at the same address
     address: int
@@ -88,7 +88,7 @@ _KEPT: WeakKeyDictionary[nn.Module, _Reordered] = WeakKeyDictionary()
 
 
 def _reordered(layer: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor, ...]:
-    """The layer's one matrix in oneDNN's order, whole or cut into parts by rows; anew when the weights have changed."""
+    """The layer's matrix in oneDNN's layout, whole or cut into parts by rows; anew when the weights have changed."""
     if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
         return weight.chunk(parts)
     kept = _KEPT.get(layer)
@@ -101,7 +101,7 @@ def _reordered(layer: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor
 
 
 def can_fuse(block: Any, x: Tensor, layout: Layout) -> bool:
-    """Whether both parts of a block can add their results `onto` packed tokens, and no hook wants to see them."""
+    """Whether both parts of a block can do the residual sum in their last product, and no hook watches them."""
     attention, feedforward = block.attention, block.feedforward
     return (
         can_use_onednn(x)
@@ -109,10 +109,10 @@ def can_fuse(block: Any, x: Tensor, layout: Layout) -> bool:
         and layout.backend is None
         and not block.training
         and hasattr(attention, "add_to")
-        and attention.sees_all(layout.max_length)
+        and attention.can_add_to(layout.max_length)
         and hasattr(feedforward, "add_to")
-        and not any(map(_watched, (attention, attention.attend, feedforward, block.norm_1, block.norm_2)))
-        and (attention.rotary is None or not _watched(attention.rotary))
+        and not any(map(_has_hooks, (attention, attention.attend, feedforward, block.norm_1, block.norm_2)))
+        and (attention.rotary is None or not _has_hooks(attention.rotary))
     )
 
 
@@ -124,5 +124,5 @@ def normalised(norm: Any, x: Tensor) -> Tensor:
     return result
 
 
-def _watched(part: nn.Module) -> bool:
+def _has_hooks(part: nn.Module) -> bool:
     return bool(part._forward_hooks or part._forward_pre_hooks)

@@ -1,6 +1,5 @@
 """Relative positions: T5's bias for each distance, and Transformer-XL's attention in XLNet's two streams."""
 
-# B batch · T queries · S keys · H heads
 # B batch · T queries · S keys · P distances · D width · H heads · K head width; … is (N) packed or (B, T) padded
 
 from collections.abc import Callable
@@ -18,21 +17,21 @@ from clearhead.nn.layout import Layout, Packed, Padded
 
 
 class RelativeBias(nn.Module):
-    """Near distances have a bucket each, far ones share buckets that widen; all layers use the same table."""
+    """T5's bias: near distances have a bucket each, far ones share buckets that widen; one table for all layers."""
 
-    def __init__(self, buckets: int, farthest: int, heads: int, *, both_sides: bool) -> None:
+    def __init__(self, buckets: int, max_distance: int, heads: int, *, bidirectional: bool) -> None:
         super().__init__()
         self.table = nn.Embedding(buckets, heads)
-        self.farthest = farthest
-        self.both_sides = both_sides
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
 
     def forward(self, layout: Layout, cache: Cache | None = None) -> Tensor:
         """The bias for `attend`: (H, T, S) for the longest rows, or (B, H, T, S) where padding may lie anywhere.
 
-        With a cache that holds more than the layout, the last token looks at all of its columns.
+        With a cache that holds more than the layout, the last token attends to all of its columns.
         """
         if cache is not None and not isinstance(layout, Packed):
-            place = torch.arange(cache.longest, device=layout.positions.device)  # the rows end in the last column
+            place = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last column
             distance = place[None, :] - place[-1]
         elif isinstance(layout, Packed) or layout.complete:
             place = torch.arange(layout.max_length, device=layout.positions.device)
@@ -43,58 +42,61 @@ class RelativeBias(nn.Module):
         return bias
 
     def bucket(self, distance: Tensor) -> Tensor:
-        """Number the bucket of each distance, key minus query."""
+        """The bucket of each distance, key minus query."""
         buckets = self.table.num_embeddings
         first = torch.zeros_like(distance)
-        if self.both_sides:
+        if self.bidirectional:
             buckets //= 2
             first = (distance > 0).long() * buckets
             distance = distance.abs()
         else:
             distance = (-distance).clamp(min=0)
         exact = buckets // 2
-        steps = (distance.clamp(min=1).float() / exact).log() / log(self.farthest / exact) * (buckets - exact)
+        steps = (distance.clamp(min=1).float() / exact).log() / log(self.max_distance / exact) * (buckets - exact)
         far = (exact + steps.long()).clamp(max=buckets - 1)
         return first + distance.where(distance < exact, far)
 
 
 class Stream(NamedTuple):
-    """Tokens that ask or are seen: where they stand in their text, in which segment, and when it is their turn."""
+    """Tokens that attend or are attended to: their positions, segments, and ranks in the order of factorisation."""
 
     layout: Layout
     position: Tensor  # (…)
     segment: Tensor  # (…)
-    rank: Tensor | None = None  # (…) a token sees those of lower rank; None: all see all
+    rank: Tensor | None = None  # (…) a token attends to those of lower rank; None: all to all
 
 
 class AttentionPattern(NamedTuple):
-    """What the tokens of one stream see of another: the same in every layer."""
+    """What the queries of one stream attend to in another: the same in every layer."""
 
-    asking: Layout
-    seen: Layout
-    rows: Padded  # both as rectangles, since each query has its own bias for each key
-    columns: Padded
+    queries: Layout
+    keys: Layout
+    padded_queries: Padded  # both as rectangles, since each query has its own bias for each key
+    padded_keys: Padded
     distance: Tensor  # (B, T, S) rows in the table of distances
-    other: Tensor  # (B, T, S) 1 where the two are in different segments
+    other_segment: Tensor  # (B, T, S) 1 where query and key are in different segments
     allowed: Tensor | None  # (B, T, S)
 
 
-def attention_pattern(asking: Stream, seen: Stream, *, itself: bool) -> AttentionPattern:
-    """Work out what each token sees; `itself`: its own rank too, which is itself and what has the same turn."""
-    places, others_at = (_rectangle(s.position, s.layout) for s in (asking, seen))
-    sides, others = (_rectangle(s.segment, s.layout) for s in (asking, seen))
-    rows, columns = (s.layout.pad(s.position)[1] if isinstance(s.layout, Packed) else s.layout for s in (asking, seen))
+def attention_pattern(queries: Stream, keys: Stream, *, itself: bool) -> AttentionPattern:
+    """Work out what each query attends to; `itself`: keys of its own rank too, which are itself and its equals."""
+    q_layout, k_layout = (
+        s.layout.pad(s.position)[1] if isinstance(s.layout, Packed) else s.layout for s in (queries, keys)
+    )
+    q_position, k_position = (_rectangle(s.position, s.layout) for s in (queries, keys))
+    q_segment, k_segment = (_rectangle(s.segment, s.layout) for s in (queries, keys))
     allowed = None
-    if asking.rank is not None and seen.rank is not None:
-        mine, theirs = _rectangle(asking.rank, asking.layout)[:, :, None], _rectangle(seen.rank, seen.layout)[:, None]
-        allowed = theirs <= mine if itself else theirs < mine
+    if queries.rank is not None and keys.rank is not None:
+        q_rank = _rectangle(queries.rank, queries.layout)[:, :, None]
+        k_rank = _rectangle(keys.rank, keys.layout)[:, None, :]
+        allowed = k_rank <= q_rank if itself else k_rank < q_rank
     return AttentionPattern(
-        asking.layout,
-        seen.layout,
-        rows,
-        columns,
-        places[:, :, None] - others_at[:, None, :] + seen.layout.max_length - 1,
-        (sides[:, :, None] != others[:, None, :]).long(),
+        queries.layout,
+        keys.layout,
+        q_layout,
+        k_layout,
+        q_position[:, :, None] - k_position[:, None, :] + keys.layout.max_length - 1,
+        (q_segment[:, :, None] != k_segment[:, None, :]).long(),
         allowed,
     )
 
@@ -107,7 +109,7 @@ def distances(longest: int, width: int, like: Tensor) -> Tensor:
 
 
 class RelativeAttention(nn.Module):
-    """Scores add up what a key says, how far away it is, and whether it is of the same segment; each has a bias."""
+    """Transformer-XL's: scores are sums for content, distance and segment, each with a bias of its own."""
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -123,18 +125,18 @@ class RelativeAttention(nn.Module):
         self.output = nn.Linear(width, width, bias=False)
 
     def read(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Make keys and values (…, H, K) of the content stream, for both streams to look at."""
+        """Make keys and values (…, H, K) of the content stream, for both streams to attend to."""
         k, v = linear(self.key_value, x).unflatten(-1, (2, self.heads, -1)).unbind(-3)
         return k, v
 
-    def forward(self, x: Tensor, keyed: tuple[Tensor, Tensor], table: Tensor, outlook: AttentionPattern) -> Tensor:
-        """Let x (…, D) look at keys and values; `table` (P, D) has the distances."""
-        q = _rectangle(linear(self.query, x).unflatten(-1, (self.heads, -1)), outlook.asking)  # (B, T, H, K)
-        k, v = (_rectangle(part, outlook.seen) for part in keyed)
-        bias = self._bias(q, table, outlook)
-        mixed = self.attend(self._plus(q, "content_bias"), k, v, outlook.rows, outlook.columns, bias)
-        if isinstance(outlook.asking, Packed):
-            mixed = mixed.flatten(0, 1)[outlook.asking.places]
+    def forward(self, x: Tensor, kv: tuple[Tensor, Tensor], table: Tensor, pattern: AttentionPattern) -> Tensor:
+        """Let x (…, D) attend to keys and values; `table` (P, D) has the distances."""
+        q = _rectangle(linear(self.query, x).unflatten(-1, (self.heads, -1)), pattern.queries)  # (B, T, H, K)
+        k, v = (_rectangle(part, pattern.keys) for part in kv)
+        bias = self._bias(q, table, pattern)
+        mixed = self.attend(self._plus(q, "content_bias"), k, v, pattern.padded_queries, pattern.padded_keys, bias)
+        if isinstance(pattern.queries, Packed):
+            mixed = mixed.flatten(0, 1)[pattern.queries.places]
         found: Tensor = linear(self.output, mixed.flatten(-2))
         return found
 
@@ -142,19 +144,19 @@ class RelativeAttention(nn.Module):
         """Add a bias in the precision of the queries, which may be lower than its own."""
         return q + self.get_parameter(bias).to(q.dtype)
 
-    def _bias(self, q: Tensor, table: Tensor, outlook: AttentionPattern) -> Tensor:
-        """What is added to the scores of content: (B, H, T, S)."""
-        far = linear(self.distance, table).unflatten(-1, (self.heads, -1))  # (P, H, K)
-        by_distance = torch.einsum("bthk,phk->bhtp", self._plus(q, "distance_bias"), far)
+    def _bias(self, q: Tensor, table: Tensor, pattern: AttentionPattern) -> Tensor:
+        """What is added to the scores for content: (B, H, T, S)."""
+        keys = linear(self.distance, table).unflatten(-1, (self.heads, -1))  # (P, H, K)
+        by_distance = torch.einsum("bthk,phk->bhtp", self._plus(q, "distance_bias"), keys)
         by_segment = torch.einsum("bthk,shk->bhts", self._plus(q, "segment_bias"), self.segment.to(q.dtype))
         shape = (-1, self.heads, -1, -1)
-        bias = by_distance.gather(-1, outlook.distance[:, None].expand(shape))
-        bias = (bias + by_segment.gather(-1, outlook.other[:, None].expand(shape))) * q.shape[-1] ** -0.5
-        return bias if outlook.allowed is None else bias.masked_fill(~outlook.allowed[:, None], -torch.inf)
+        bias = by_distance.gather(-1, pattern.distance[:, None].expand(shape))
+        bias = (bias + by_segment.gather(-1, pattern.other_segment[:, None].expand(shape))) * q.shape[-1] ** -0.5
+        return bias if pattern.allowed is None else bias.masked_fill(~pattern.allowed[:, None], -torch.inf)
 
 
 class TwoStreamBlock(nn.Module):
-    """The 2017 block over the content stream and, if somebody asks, over the query stream with the same weights."""
+    """The 2017 block over the content stream and, where words are guessed, the query stream with the same weights."""
 
     def __init__(
         self, attention: RelativeAttention, feedforward: nn.Module, norm: Callable[[], nn.Module], dropout: float
@@ -170,19 +172,19 @@ class TwoStreamBlock(nn.Module):
         self,
         x: Tensor,
         table: Tensor,
-        seen: AttentionPattern,
-        asked: Tensor | None = None,
-        view: AttentionPattern | None = None,
+        pattern: AttentionPattern,
+        queries: Tensor | None = None,
+        query_pattern: AttentionPattern | None = None,
     ) -> Any:
-        """Content (…, D) -> (…, D); with `asked` (M, D) and what they see, both streams."""
-        keyed = self.attention.read(x)
-        content = self._through(x, keyed, table, seen)
-        if asked is None or view is None:
+        """Content (…, D) -> (…, D); with `queries` (M, D) and what they attend to, both streams."""
+        kv = self.attention.read(x)
+        content = self._stream(x, kv, table, pattern)
+        if queries is None or query_pattern is None:
             return content
-        return content, self._through(asked, keyed, table, view)
+        return content, self._stream(queries, kv, table, query_pattern)
 
-    def _through(self, x: Tensor, keyed: tuple[Tensor, Tensor], table: Tensor, outlook: AttentionPattern) -> Tensor:
-        x = self.norm_1(x + self.dropout(self.attention(x, keyed, table, outlook)))
+    def _stream(self, x: Tensor, kv: tuple[Tensor, Tensor], table: Tensor, pattern: AttentionPattern) -> Tensor:
+        x = self.norm_1(x + self.dropout(self.attention(x, kv, table, pattern)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
 
 

@@ -30,8 +30,9 @@ Ranges = dict[str, Range]
 def ranges_of_inputs(encoder: nn.Module) -> Iterator[Ranges]:
     """Watch an encoder while it reads: the ranges grow under the names of its linear maps ("blocks.0.attention.qkv").
 
-    Maps whose inputs bytes can hold once and for all are watched: those of attention without rotary positions
-    and of GELU feed-forwards. In ModernBERT's blocks, whose gates reach far now and then, fixed steps cost accuracy.
+    Maps whose inputs bytes can hold once and for all are watched: those of an encoder's attention without rotary
+    positions and of GELU feed-forwards. In ModernBERT's blocks, whose gates reach far now and then, fixed steps cost
+    accuracy.
     """
     ranges: Ranges = {}
     lock = Lock()  # batches may run side by side
@@ -60,7 +61,7 @@ def ranges_of_inputs(encoder: nn.Module) -> Iterator[Ranges]:
     handles: list[Any] = []
     try:
         for name, part in encoder.named_modules():
-            if type(part) is MultiHeadAttention and part.rotary is None:
+            if type(part) is MultiHeadAttention and part.rotary is None and not part.attend.causal:
                 handles.extend(watch_attention(name, part))
             elif type(part) is FeedForward and part.act is F.gelu:
                 handles.extend(watch_feedforward(name, part))

@@ -90,7 +90,7 @@ def _attended(network: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Run the encoder and give the queries, keys and values of its last layer, (N, H, K) each."""
     with record(network.encoder.blocks[-1].attention.attend) as calls:
         encode(network, batch)
-    q, k, v, _ = calls[-1].inputs  # ALBERT's layers are one and the same, called once for each
+    q, k, v = calls[-1].inputs[:3]  # ALBERT's layers are one and the same, called once for each
     return q, k, v
 
 
