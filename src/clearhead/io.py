@@ -1,4 +1,4 @@
-"""Files in and out: packed streams, lines, texts and JSON read; whole files written or none; optional imports."""
+"""Files in and out: text and JSON read, compressed or not; whole files written or none; progress; optional imports."""
 
 import gzip
 import importlib
@@ -15,59 +15,105 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from clearhead.errors import BadInput, NotFound, require, valid_text
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, require, valid_text
+
+Progress = Callable[[int], None]  # told how many more are done, of bytes, texts or examples
 
 _BLOCK = 1 << 17
+_LINE_LIMIT = 1_000_000  # a file without line breaks is read in pieces of this many characters
+_REPORT = 1_000_000  # bytes between two reports of progress
 
 
-@contextmanager
-def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file: its bytes as stored (whose position tells progress) and its content."""
-    unpack = _UNPACK.get(path.suffix)
+def read_text(path: str | Path, error: type[ClearheadError] = BadInput) -> str:
+    """The text of a file; `error` is raised where it holds none, as it is by the functions that follow."""
+    with decompressed(Path(path), error) as (_, content):
+        return content.read().decode("utf-8-sig")
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a file. Only \\n ends one: any other character, such as U+2028, may stand within it."""
+    return [line.rstrip("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+
+
+def read_json(path: str | Path, error: type[ClearheadError] = BadInput) -> Any:
+    """The content of a JSON file."""
+    return parse_json(read_text(path, error), str(path), error)
+
+
+def read_object(path: Path, error: type[ClearheadError] = BadCheckpoint) -> dict[str, Any]:
+    """The content of a JSON file that holds an object, such as config.json."""
+    content = read_json(path, error)
+    require(isinstance(content, dict), f"{path} holds a {type(content).__name__}, not a JSON object.", error)
+    return dict(content)
+
+
+def parse_json(text: str, where: str, error: type[ClearheadError] = BadInput) -> Any:
+    """The value of a JSON text that was read at `where`."""
     try:
-        with path.open("rb") as raw:
-            yield raw, raw if unpack is None else unpack(raw)
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8 text; convert it, or leave it out.") from None
-    except IsADirectoryError:
-        raise BadInput(f"{path} is a folder; name the files in it.") from None
-    except _damage() as error:
-        raise BadInput(f"{path} cannot be read ({error}).") from None
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file, unpacked. Only \\n ends one: any other character, such as U+2028, may stand within it."""
-    with unpacked(path) as (_, content):
-        text = content.read().decode("utf-8-sig")
-    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
-
-
-def kind(path: Path) -> str:
-    """The ending that tells what is inside, without that of the packing: ".jsonl" for a.jsonl.xz."""
-    return Path(path.stem).suffix if path.suffix in _UNPACK else path.suffix
+        return json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise error(f"{where} is not JSON ({wrong}).") from None
 
 
 def text_field(line: str, field: str, where: str) -> str:
     """The string under `field` in one line of JSON."""
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise BadInput(f"{where} is not JSON ({error}).") from None
+    record = parse_json(line, where)
     text = record.get(field) if isinstance(record, dict) else None
     require(isinstance(text, str), f'{where} has no string under "{field}".', BadInput)
     return valid_text(str(text))
 
 
-def optional(module: str, purpose: str, extra: str = "data") -> Any:
-    """Import a package that only some uses need; `purpose` says which, as in "reading a.parquet"."""
+def read_texts(files: Iterable[str | Path], progress: Progress | None = None) -> Iterator[str]:
+    """The texts of the files in the order given; `progress` is told of bytes as stored on the disk."""
+    done = 0
+    read = BytesRead(progress)
+    for name in files:
+        path = Path(name)
+        with decompressed(path) as (raw, content):
+            for text in _texts(path, content):
+                yield text
+                read.up_to(done + raw.tell())
+            done += raw.tell()
+    read.up_to(done, last=True)
+
+
+def _texts(path: Path, content: BinaryIO) -> Iterator[str]:
+    stream = io.TextIOWrapper(content, encoding="utf-8-sig")
+    if content_suffix(path) == ".jsonl":
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                yield text_field(line, "text", f"{path}, line {number}")
+    else:
+        while line := stream.readline(_LINE_LIMIT):
+            yield line
+    stream.detach()
+
+
+def content_suffix(path: Path) -> str:
+    """The suffix that tells what is inside, without that of the compression: ".jsonl" for a.jsonl.xz."""
+    return Path(path.stem).suffix if path.suffix in _DECOMPRESS else path.suffix
+
+
+@contextmanager
+def decompressed(path: Path, error: type[ClearheadError] = BadInput) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a file: its bytes as stored (whose position tells progress) and its content, which may be decoded inside."""
+    decompress = _DECOMPRESS.get(path.suffix)
     try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        message = f"{purpose} needs {package}, which is not installed: pip install 'clearhead[{extra}]'"
-        raise NotFound(message[0].upper() + message[1:]) from None
+        with path.open("rb") as raw:
+            yield raw, raw if decompress is None else decompress(raw)
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}; check the name.") from None
+    except UnicodeDecodeError as wrong:
+        raise error(f"{path} is not UTF-8 text (byte {wrong.start}); convert it, or leave it out.") from None
+    except IsADirectoryError:
+        raise error(f"{path} is a folder; name the files in it.") from None
+    except _damage() as wrong:
+        raise error(f"{path} cannot be read ({wrong}).") from None
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")
+    return (OSError, EOFError, lzma.LZMAError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 class _Zstandard(io.RawIOBase):
@@ -103,32 +149,21 @@ class _Zstandard(io.RawIOBase):
         return count
 
 
-_UNPACK: dict[str, Callable[[BinaryIO], BinaryIO]] = {
+_DECOMPRESS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".gz": lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw)),
     ".xz": lambda raw: cast(BinaryIO, lzma.LZMAFile(raw)),  # noqa: SIM115 – the caller closes raw
     ".zst": lambda raw: cast(BinaryIO, io.BufferedReader(_Zstandard(raw), _BLOCK)),
 }
 
 
-def _damage() -> tuple[type[Exception], ...]:
-    zstandard = sys.modules.get("zstandard")
-    return (OSError, EOFError, lzma.LZMAError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
-
-
-def read_json(path: str | Path) -> Any:
-    """The content of a JSON file; whatever is wrong with it becomes one sentence."""
-    with unpacked(Path(path)) as (_, content):
-        text = content.read().decode("utf-8-sig")
+def optional(module: str, purpose: str, extra: str = "data") -> Any:
+    """Import a package that only some uses need; `purpose` says which, as in "reading a.parquet"."""
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"{path} is not JSON ({error}).") from None
-
-
-Progress = Callable[[int], None]  # told how many more are done, of bytes, texts or examples
-
-_LINE_LIMIT = 1_000_000  # a file without line breaks is read in pieces of this many characters
-_REPORT = 1_000_000  # bytes between two reports of progress
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        message = f"{purpose} needs {package}, which is not installed: pip install 'clearhead[{extra}]'"
+        raise NotFound(message[0].upper() + message[1:]) from None
 
 
 class BytesRead:
@@ -145,6 +180,18 @@ class BytesRead:
             self._told = total
 
 
+def watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
+    """The texts as they come, with the progress of `read_texts`."""
+    done = 0
+    read = BytesRead(progress)
+    for text in texts:
+        valid = valid_text(text)
+        yield valid
+        done += len(valid.encode())
+        read.up_to(done)
+    read.up_to(done, last=True)
+
+
 def in_wholes(progress: Progress | None, parts: int, wholes: int) -> Progress | None:
     """Progress that is told of parts, so many to so many wholes (such as 2 texts to 1 pair), and tells of wholes."""
     if progress is None:
@@ -159,42 +206,9 @@ def in_wholes(progress: Progress | None, parts: int, wholes: int) -> Progress | 
     return advance
 
 
-def read_texts(files: Iterable[str | Path], progress: Progress | None = None) -> Iterator[str]:
-    """The texts of the files in the order given; `progress` is told of bytes as stored on the disk."""
-    done = 0
-    read = BytesRead(progress)
-    for name in files:
-        path = Path(name)
-        with unpacked(path) as (raw, content):
-            for text in _texts(path, content):
-                yield text
-                read.up_to(done + raw.tell())
-            done += raw.tell()
-    read.up_to(done, last=True)
-
-
-def watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
-    """The texts as they come, with the same progress."""
-    done = 0
-    read = BytesRead(progress)
-    for text in texts:
-        valid = valid_text(text)
-        yield valid
-        done += len(valid.encode())
-        read.up_to(done)
-    read.up_to(done, last=True)
-
-
-def _texts(path: Path, content: BinaryIO) -> Iterator[str]:
-    stream = io.TextIOWrapper(content, encoding="utf-8-sig")
-    if kind(path) == ".jsonl":
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                yield text_field(line, "text", f"{path}, line {number}")
-    else:
-        while line := stream.readline(_LINE_LIMIT):
-            yield line
-    stream.detach()
+def write_json(content: object, path: Path, **how: Any) -> None:
+    """Write a JSON file for people and programs; `how` is json.dumps's."""
+    path.write_text(json.dumps(content, **{"indent": 2, **how}) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -213,12 +227,12 @@ def staged(folder: Path) -> Iterator[Path]:
         raise BadInput(f"{folder} cannot be written to ({error.strerror}); choose another folder") from None
     try:
         yield stage
-        written = sorted(path for path in stage.rglob("*") if path.is_file())
-        for path in written:
-            _check_replaceable(folder / path.relative_to(stage))
+        written = {path: folder / path.relative_to(stage) for path in sorted(stage.rglob("*")) if path.is_file()}
+        for path, target in written.items():
+            if target.exists() and not target.is_file():  # a folder, or a device such as /dev/null
+                raise BadInput(f"{target} is no plain file; give another name to write to")
             sync(path)
-        for path in written:
-            target = folder / path.relative_to(stage)
+        for path, target in written.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
         sync(folder)
@@ -228,10 +242,20 @@ def staged(folder: Path) -> Iterator[Path]:
     shutil.rmtree(stage, ignore_errors=True)
 
 
-def _check_replaceable(target: Path) -> None:
-    """Refuse to put a file in the place of a folder, or of a device such as /dev/null."""
-    if target.exists() and not target.is_file():
-        raise BadInput(f"{target} is no plain file; give another name to write to")
+@contextmanager
+def staged_whole(target: Path, stage: Path) -> Iterator[Path]:
+    """Give the empty folder `stage` to write into, which becomes `target` when all of it is on disk, or goes."""
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir(parents=True)
+    try:
+        yield stage
+        for path in (*stage.rglob("*"), stage):
+            sync(path)
+        stage.rename(target)
+        sync(target.parent)
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
 
 
 def sync(path: Path) -> None:

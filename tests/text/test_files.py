@@ -84,7 +84,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         Tokenizer.from_folder(tmp_path / "absent")
     with pytest.raises(NotFound, match="There is no file"):
         Tokenizer.from_file(tmp_path / "tokenizer.json")
-    with pytest.raises(NotFound, match="cannot be read"):
+    with pytest.raises(BadCheckpoint, match="is a folder"):
         Tokenizer.from_file(tmp_path)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+from clearhead import io
 from clearhead.data.batch import Batch
 from clearhead.data.rng import rng
 from clearhead.hub.weights import read_tensors
@@ -141,8 +142,8 @@ def _die_at(kind: str, when: int) -> ToyTask:
         number = signal.SIGKILL if kind == "kill" else signal.SIGTERM
         return ToyTask(before=lambda passes, _batch: kill(number) if passes == when else None)
     count = 0
-    stage = {"tensors": "write_tensors", "sync": "sync"}[kind]
-    real = getattr(checkpoint, stage)
+    home, stage = {"tensors": (checkpoint, "write_tensors"), "sync": (io, "sync")}[kind]
+    real = getattr(home, stage)
 
     def dying(*values: object) -> None:
         nonlocal count
@@ -153,7 +154,7 @@ def _die_at(kind: str, when: int) -> ToyTask:
             kill(signal.SIGKILL)
         real(*values)
 
-    setattr(checkpoint, stage, dying)
+    setattr(home, stage, dying)
     return ToyTask()
 
 

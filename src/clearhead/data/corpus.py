@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from clearhead.data.tables import open_hub
 from clearhead.errors import BadInput, NotFound, require, valid_text
-from clearhead.io import BytesRead, Progress, kind, optional, text_field, unpacked
+from clearhead.io import BytesRead, Progress, content_suffix, decompressed, optional, text_field
 
 _LOOK = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
@@ -50,8 +50,8 @@ class Corpus:
             if isinstance(source, str):
                 yield from _hub(source, self.field)
                 continue
-            with unpacked(source) as (raw, content):
-                for text in _READERS[kind(source)](source, content, self.field):
+            with decompressed(source) as (raw, content):
+                for text in _READERS[content_suffix(source)](source, content, self.field):
                     yield text
                     read.up_to(done + raw.tell())
             done += source.stat().st_size
@@ -63,7 +63,7 @@ def _find(name: str | Path) -> list[Path | str]:
         return [str(name)]
     path = Path(name)
     if path.is_dir():
-        found = sorted(inner for inner in path.rglob("*") if inner.is_file() and kind(inner) in _READERS)
+        found = sorted(inner for inner in path.rglob("*") if inner.is_file() and content_suffix(inner) in _READERS)
         require(bool(found), f"The folder {path} holds no file that ends in {_ENDINGS}.", NotFound)
         return [*found]
     if not path.exists() and glob.has_magic(str(name)):
@@ -74,7 +74,11 @@ def _find(name: str | Path) -> list[Path | str]:
         require(path.exists(), f"There is no file {path}; check the name.", NotFound)
         found = [path]
     for path in found:
-        require(kind(path) in _READERS, f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.", BadInput)
+        require(
+            content_suffix(path) in _READERS,
+            f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.",
+            BadInput,
+        )
     return [*found]
 
 

@@ -19,7 +19,7 @@ from clearhead.data.examples import PairExample
 from clearhead.data.formats import read_pairs
 from clearhead.data.rng import Derived, Source, rng
 from clearhead.errors import BadInput, require
-from clearhead.io import kind, read_lines
+from clearhead.io import content_suffix, read_lines
 from clearhead.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def read_parallel(
             BadInput,
         )
         pairs = list(map(PairExample, left, right))
-    elif kind(Path(sources[0])) in (".tsv", ".txt"):
+    elif content_suffix(Path(sources[0])) in (".tsv", ".txt"):
         pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
     else:
         table = Path(sources[0]).suffix in _TABLES or str(sources[0]).startswith("hub:")

@@ -1,7 +1,6 @@
 """A corpus as token ids on disk: memory-mapped shards, written once, resumed after a kill."""
 
 import itertools
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from clearhead.data.batch import Ints, Item, chunks
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
-from clearhead.io import Progress, staged
+from clearhead.io import Progress, read_object, staged, write_json
 from clearhead.text.sentences import split_sentences
 from clearhead.text.special_tokens import Layout, Special
 from clearhead.text.tokenizer import Tokenizer
@@ -110,14 +109,9 @@ def spread(lengths: Ints) -> Ints:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder of shards."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except FileNotFoundError:
-        raise NotFound(f"{folder} holds no shards ({MANIFEST} is not there); tokenise a corpus into it.") from None
-    except ValueError as error:
-        raise BadInput(f"{folder / MANIFEST} is not JSON ({error}); delete the folder.") from None
-    require(isinstance(manifest, dict), f"{folder / MANIFEST} is no manifest; delete the folder.", BadInput)
-    return dict(manifest)
+    there = (folder / MANIFEST).exists()
+    require(there, f"{folder} holds no shards ({MANIFEST} is not there); tokenise a corpus into it.", NotFound)
+    return read_object(folder / MANIFEST, BadInput)
 
 
 def file_name(shard: int, part: str) -> str:
@@ -258,7 +252,7 @@ def _write(folder: Path, manifest: dict[str, Any], documents: list[Document]) ->
 
 def _write_manifest(stage: Path, manifest: dict[str, Any]) -> None:
     # its name sorts behind the shards', so that it is moved into place last
-    (stage / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+    write_json(manifest, stage / MANIFEST, indent=1)
 
 
 Runs = tuple[Ints, Ints]  # where each run starts among the tokens, and how long it is

@@ -1,7 +1,6 @@
 """Rows with named columns out of csv, tsv, json, jsonl, parquet and the hub, and which column is which."""
 
 import csv
-import json
 import logging
 import re
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import optional
+from clearhead.io import optional, parse_json
 
 Row = Sequence[object]
 
@@ -119,25 +118,18 @@ def _csv(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
 
 def _records(path: Path, file: TextIO) -> Table:
     if path.suffix == ".json":
-        whole = _json(file.read(), str(path))
+        whole = parse_json(file.read(), str(path))
         found: Any = whole.get("data") if isinstance(whole, dict) else whole
         require(isinstance(found, list), f'{path} is neither a list of records nor {{"data": [records]}}.', BadInput)
         places = [f"record {i}" for i in range(1, len(found) + 1)]
     else:
         lines = [(f"line {i}", line) for i, line in enumerate(file, start=1) if line.strip()]
-        found = [_json(line, f"{path}, {place}") for place, line in lines]
+        found = [parse_json(line, f"{path}, {place}") for place, line in lines]
         places = [place for place, _ in lines]
     for place, record in zip(places, found, strict=True):
         require(isinstance(record, dict), f"{path}, {place} is not a record with named fields.", BadInput)
     require(bool(found), f"{path} has no rows.", BadInput)
     return from_records(str(path), found, places)
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"{where} is not JSON ({error}).") from None
 
 
 def _parquet(path: Path) -> Table:

@@ -1,6 +1,5 @@
 """A checkpoint folder ↔ a network: config.json, tokenizer.json, model.safetensors, as Hugging Face lays them out."""
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
 from clearhead.hub.config import Description, read_config, to_json
 from clearhead.hub.hf import NAMES, names_of
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
-from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
-from clearhead.io import staged
+from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
+from clearhead.io import read_json, read_object, staged, write_json
 from clearhead.models import ALL_FAMILIES, GENERATORS
 from clearhead.models.xlnet import GuessHead
 from clearhead.nn.decoder import EncoderDecoder
@@ -43,8 +42,8 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
     if not path.is_file():
         return None
     try:
-        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in json.loads(path.read_text("utf-8"))]
-    except (ValueError, TypeError, KeyError, AttributeError):
+        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in read_json(path, BadCheckpoint)]
+    except (TypeError, KeyError, AttributeError):
         raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
     unknown = [kind for kind, _ in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
     if unknown:
@@ -54,7 +53,7 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
     pooling: Pooling = "mean"
     for kind, where in kinds:
         if kind == "Pooling":
-            pooling = _pooling(read_json(folder / Path(where).name / "config.json"), folder)
+            pooling = _pooling(read_object(folder / Path(where).name / "config.json"), folder)
     return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
 
 
@@ -65,11 +64,10 @@ def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) ->
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (path, kind) in enumerate(kinds[: 3 if sentence.normalise else 2])
     ]
-    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    write_json(modules, folder / "modules.json")
     pooling = {name: sentence.pooling == ours for name, ours in _POOLING.items()}
     (folder / "1_Pooling").mkdir()
-    content = json.dumps({"word_embedding_dimension": width, **pooling}, indent=2)
-    (folder / "1_Pooling" / "config.json").write_text(content + "\n", encoding="utf-8")
+    write_json({"word_embedding_dimension": width, **pooling}, folder / "1_Pooling" / "config.json")
 
 
 def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
@@ -219,7 +217,7 @@ def write_folder(
         )
     with staged(folder) as stage:
         content = to_json(description, dtype) | _token_ids(checkpoint.tokenizer)
-        (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(content, stage / "config.json")
         write_tensors(tensors, stage / WEIGHTS, small=small)
         if checkpoint.tokenizer is not None:
             tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from clearhead.errors import BadCheckpoint, BadConfig, typed
+from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require, typed
 from clearhead.hub.hf import NAMES
-from clearhead.hub.weights import read_json
+from clearhead.io import read_object
 from clearhead.models import ALL_FAMILIES
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,8 @@ class Description:
 def read_config(folder: Path) -> Description:
     """Read and check `folder`/config.json."""
     path = folder / "config.json"
-    content = read_json(path)
+    require(path.exists(), f"{path} is not there; a checkpoint folder needs it", NotFound)
+    content = read_object(path)
     family = content.get("model_type")
     if family is None:
         raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")

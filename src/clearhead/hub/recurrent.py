@@ -3,7 +3,6 @@
 No Hugging Face library knows these models, so that tensors keep the names of the network's parameters.
 """
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -11,11 +10,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint, BadConfig
+from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require
 from clearhead.hub.checkpoint import read_tokenizer
 from clearhead.hub.config import build_config
-from clearhead.hub.weights import WEIGHTS, read_json, read_weights, write_tensors
-from clearhead.io import staged
+from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
+from clearhead.io import read_object, staged, write_json
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.text import Tokenizer
 
@@ -37,7 +36,7 @@ class RecurrentModel:
         """Write a folder; a failure on the way leaves the old one."""
         with staged(folder) as stage:
             content = {"model_type": self.kind, **asdict(self.network.config)}
-            (stage / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            write_json(content, stage / "config.json")
             tensors = {name: tensor.detach() for name, tensor in _tensors(self.network).items()}
             write_tensors(tensors, stage / WEIGHTS)
             self.tokenizer.save(stage)
@@ -63,7 +62,7 @@ class RecurrentModel:
 def is_recurrent(folder: Path) -> bool:
     """Tell whether a folder holds one of these models."""
     path = folder / "config.json"
-    return path.is_file() and read_json(path).get("model_type") in RECURRENT_FAMILIES
+    return path.is_file() and read_object(path).get("model_type") in RECURRENT_FAMILIES
 
 
 def _tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -72,7 +71,8 @@ def _tensors(network: nn.Module) -> dict[str, Tensor]:
 
 
 def _build(path: Path) -> tuple[str, Any]:
-    content = read_json(path)
+    require(path.exists(), f"{path} is not there; a checkpoint folder needs it", NotFound)
+    content = read_object(path)
     kind = content.pop("model_type", None)
     if not isinstance(kind, str) or kind not in RECURRENT_FAMILIES:
         raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT_FAMILIES)}")

@@ -3,7 +3,6 @@
 # R rank
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -16,8 +15,8 @@ from clearhead.errors import BadCheckpoint, BadConfig, require
 from clearhead.hub.checkpoint import Checkpoint, fresh_heads
 from clearhead.hub.config import is_number
 from clearhead.hub.hf import NAMES
-from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
-from clearhead.io import staged
+from clearhead.hub.weights import digest, read_tensors, write_tensors
+from clearhead.io import read_object, staged, write_json
 from clearhead.nn.heads import Network, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
 
@@ -66,7 +65,7 @@ class Skill:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read and check `folder`/skill.json."""
-        path, content = folder / DESCRIPTION, read_json(folder / DESCRIPTION)
+        path, content = folder / DESCRIPTION, read_object(folder / DESCRIPTION)
         unknown = set(content) - {spec.name for spec in fields(cls)}
         if unknown or not isinstance(content.get("encoder"), str):
             raise BadCheckpoint(f"{path} is no description of a skill; it has {', '.join(content) or 'nothing'}")
@@ -99,7 +98,7 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
         head = network.heads[skill.head]
         tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
     with staged(folder) as stage:
-        (stage / DESCRIPTION).write_text(json.dumps(asdict(skill), indent=2) + "\n", encoding="utf-8")
+        write_json(asdict(skill), stage / DESCRIPTION)
         write_tensors(tensors, stage / ADAPTER, small=True)
 
 

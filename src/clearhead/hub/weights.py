@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint
+from clearhead.io import read_object
 
 SCALE = ".row_scale"
 _LARGE = 1024  # numbers from which on it pays
@@ -122,24 +122,9 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFound(f"{path} is not there; a checkpoint folder needs it") from None
-    except (ValueError, RecursionError) as error:
-        raise BadCheckpoint(f"{path} is not valid JSON ({error}); fetch or save it again") from None
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read ({error.strerror})") from None
-    if not isinstance(content, dict):
-        raise BadCheckpoint(f"{path} must hold a JSON object, it holds a {type(content).__name__}")
-    return content
-
-
 def weight_map(index: Path) -> dict[str, str]:
     """Read in which shard each tensor lies, as the index says; what it names is not yet looked at."""
-    shards = read_json(index).get("weight_map")
+    shards = read_object(index).get("weight_map")
     if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
         raise BadCheckpoint(f"{index} has no usable weight_map; fetch it again")
     return shards

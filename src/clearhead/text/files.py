@@ -1,12 +1,12 @@
 """Reading the files of a tokenizer; whatever is wrong with one of them becomes one sentence."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from clearhead.errors import BadCheckpoint, NotFound, require
+from clearhead.io import read_object, read_text
 from clearhead.text import families
 from clearhead.text.sentencepiece import marian
 
@@ -17,7 +17,7 @@ _LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or sourc
 def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     """The tokenizer of a checkpoint folder and its tokenizer_config.json (empty if there is none)."""
     require(folder.is_dir(), f"There is no folder {folder}; name a folder that holds {_LOOKED_FOR}.", NotFound)
-    settings = _read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    settings = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     if (folder / "tokenizer.json").exists():
         return load_json(folder / "tokenizer.json"), settings
     if (folder / "vocab.txt").exists():
@@ -28,7 +28,7 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         )
         return families.bert(read_vocabulary(folder / "vocab.txt"), normalizer), settings
     if (folder / "vocab.json").exists() and (folder / "source.spm").exists():
-        return marian(_read_object(folder / "vocab.json"), folder / "source.spm"), settings
+        return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
@@ -37,7 +37,7 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
 def load_targets(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     """The same for what a translator writes: OPUS-MT has pieces of its own for that, in target.spm."""
     if (folder / TARGETS).exists() and (folder / "vocab.json").exists():
-        return marian(_read_object(folder / "vocab.json"), folder / TARGETS), {}
+        return marian(read_object(folder / "vocab.json"), folder / TARGETS), {}
     return load_folder(folder)
 
 
@@ -76,7 +76,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 
 def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Tokenizer:
-    vocabulary = _read_object(folder / "vocab.json")
+    vocabulary = read_object(folder / "vocab.json")
     lines = _read_text(folder / "merges.txt").split("\n")
     rules = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
     wrong = next((rule for rule in rules if len(rule.split(" ")) != 2), None)
@@ -94,23 +94,7 @@ def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Toke
         ) from None
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(_read_text(path))
-    except ValueError as error:
-        raise BadCheckpoint(f"{path} is not JSON ({error}). Copy the file again from its source.") from None
-    require(isinstance(content, dict), f"{path} holds a {type(content).__name__}, not a JSON object.", BadCheckpoint)
-    return dict(content)
-
-
 def _read_text(path: Path) -> str:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError as error:
-        raise BadCheckpoint(f"{path} is not UTF-8 text (byte {error.start}). Copy the file again.") from None
+    text = read_text(path, BadCheckpoint)
     require(bool(text.strip()), f"{path} is empty. Copy the file again from its source.", BadCheckpoint)
     return text

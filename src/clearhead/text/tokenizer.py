@@ -1,7 +1,6 @@
 """A tokenizer: strings to ids, with character offsets and words, and back."""
 
 import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ import tokenizers
 from tokenizers import models, normalizers
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require, valid_text
+from clearhead.io import write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, capitals_of
@@ -80,9 +80,7 @@ class Tokenizer:
         settings = self._settings_to_save()
         if max_length is not None:
             settings["model_max_length"] = max_length
-        (folder / "tokenizer_config.json").write_text(
-            json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8"
-        )
+        write_json(settings, folder / "tokenizer_config.json", ensure_ascii=False)
         if isinstance(self._library.model, models.WordPiece):
             vocabulary = self._library.get_vocab(with_added_tokens=False)
             tokens = sorted(vocabulary, key=vocabulary.__getitem__)

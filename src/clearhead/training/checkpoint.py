@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError
-from clearhead.hub.weights import read_json, read_tensors, write_tensors
-from clearhead.io import sync
+from clearhead.hub.weights import read_tensors, write_tensors
+from clearhead.io import read_object, staged_whole, write_json
 from clearhead.training.distributed import Ranks, Sharding
 from clearhead.training.monitor import Noise
 from clearhead.training.optim import load_optimisers, optimiser_tensors
@@ -83,21 +83,15 @@ def save(
         return target
     stage = folder / f"{_UNFINISHED}{name}"
     try:
-        shutil.rmtree(stage, ignore_errors=True)
-        stage.mkdir(parents=True)
-        tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
-        tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
-        write_tensors(tensors, stage / TENSORS)
-        numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": made_of}
-        (stage / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-        if on_save is not None:
-            on_save(stage)
-        for path in (*stage.rglob("*"), stage):
-            sync(path)
-        stage.rename(target)
-        sync(folder)
+        with staged_whole(target, stage):
+            tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
+            tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
+            write_tensors(tensors, stage / TENSORS)
+            numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": made_of}
+            write_json(numbers, stage / NUMBERS, indent=1)
+            if on_save is not None:
+                on_save(stage)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(stage, ignore_errors=True)
         raise BadInput(
             f"cannot save to {target}: {error}; earlier checkpoints are whole: make room and start again to resume"
         ) from error
@@ -111,7 +105,7 @@ def load(
 
     Gives the state, and the optimisers' memories for `load_optimisers`.
     """
-    numbers = read_json(path / NUMBERS)
+    numbers = read_object(path / NUMBERS)
     if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
         raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
     then, now = numbers["settings"], settings.to_json()

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
-from clearhead.hub.weights import digest, read_json, read_tensors, write_tensors
-from clearhead.io import Progress, staged
+from clearhead.hub.weights import digest, read_tensors, write_tensors
+from clearhead.io import Progress, read_object, staged
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
@@ -176,7 +176,7 @@ _POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, a
 def _checked_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a saved index; refuse files that are missing, damaged or do not belong together."""
     require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
-    facts = read_json(folder / _FACTS)
+    facts = read_object(folder / _FACTS)
     require(
         facts.get("format") == _FORMAT,
         f"{folder} was written in format {facts.get('format')}, this version reads {_FORMAT}; build the index again",

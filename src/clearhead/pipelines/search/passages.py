@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import kind, text_field, unpacked
+from clearhead.io import content_suffix, decompressed, text_field
 from clearhead.text.sentences import sentence_spans
 
 LONGEST = 800  # characters; about 200 tokens of English, of which the usual sentence encoder reads 256
@@ -40,8 +40,8 @@ def read_documents(names: Iterable[str | Path]) -> Iterator[Document]:
     """
     for path in map(Path, names):
         for file in _files(path) if path.is_dir() else [path]:
-            with unpacked(file) as (_, content):
-                if kind(file) == ".jsonl":
+            with decompressed(file) as (_, content):
+                if content_suffix(file) == ".jsonl":
                     yield from _documents_by_line(file, content)
                 else:
                     # bytes, not lines: offsets count the characters that are in the file, "\r\n" as two
@@ -49,7 +49,7 @@ def read_documents(names: Iterable[str | Path]) -> Iterator[Document]:
 
 
 def _files(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and kind(path) in _IN_FOLDERS)
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and content_suffix(path) in _IN_FOLDERS)
     require(bool(found), f"{folder} holds no {', '.join(_IN_FOLDERS)} file; name the files themselves", NotFound)
     return found
 

@@ -17,8 +17,7 @@ from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig, require
 from clearhead.hub.config import read_config
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
-from clearhead.hub.weights import read_json
-from clearhead.io import Progress
+from clearhead.io import Progress, read_object
 from clearhead.models import RECURRENT_FAMILIES, gpt, rnnlm, t5, xlnet
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.nn.embeddings import spell
@@ -219,7 +218,7 @@ def pretrain_language(
 
 def model_type(folder: Path) -> str:
     """What config.json calls the family of a folder."""
-    return str(read_json(folder / "config.json").get("model_type"))
+    return str(read_object(folder / "config.json").get("model_type"))
 
 
 def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:

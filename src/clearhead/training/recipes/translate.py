@@ -21,7 +21,7 @@ from clearhead.evaluation.translation import bleu
 from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import find
-from clearhead.hub.weights import read_json
+from clearhead.io import read_object
 from clearhead.models import GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
@@ -216,7 +216,7 @@ def _check_start(model: str | Path) -> Path:
     """Find a folder whose model translates, by what config.json says of it."""
     folder = find(model)
     if is_recurrent(folder):
-        kind = str(read_json(folder / "config.json")["model_type"])
+        kind = str(read_object(folder / "config.json")["model_type"])
         require(kind in BUILD, f"{model} is {kind}, which does not translate; choose a seq2seq model", WrongTask)
         return folder
     outline = read_outline(folder)
