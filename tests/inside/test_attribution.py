@@ -52,21 +52,21 @@ def test_integrated_gradients_are_complete(name):
     """They add up to the difference between the text and the text with everything hidden."""
     target = TARGETS[name]()
     found = integrated_gradients(target)
-    logits, _ = target.scores(torch.stack([target.ids, target.hidden(target.hidable)]))
+    logits, _ = target.scores(torch.stack([target.ids, target.masked(target.maskable)]))
     gain = float(logits[0] - logits[1])
     assert float(found.sum()) == pytest.approx(gain, abs=0.02 * max(1.0, abs(gain)))
-    special = [i for i in range(len(target.ids)) if i not in target.hidable]
+    special = [i for i in range(len(target.ids)) if i not in target.maskable]
     assert_close(found[special], torch.zeros(len(special)))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_integrated_gradients_are_those_of_captum(name):
     target = TARGETS[name]()
-    start, end = target.vectors(target.hidden(target.hidable)), target.vectors(target.ids)
+    start, end = target.vectors(target.masked(target.maskable)), target.vectors(target.ids)
 
     def logit(vectors):
-        with _replaced(target.network.encoder.embeddings.token, vectors.flatten(0, 1)):
-            return target._sum(target._tables(target.ids.expand(len(vectors), -1)))
+        with _replaced(target.model.encoder.embeddings.token, vectors.flatten(0, 1)):
+            return target._logit(target._tables(target.ids.expand(len(vectors), -1)))
 
     theirs = IntegratedGradients(logit).attribute(
         end[None], start[None], n_steps=STEPS, method="riemann_middle", internal_batch_size=8
@@ -77,9 +77,9 @@ def test_integrated_gradients_are_those_of_captum(name):
 @pytest.mark.parametrize("name", TARGETS)
 def test_leave_one_out_is_the_loss_of_one_token(name):
     target = TARGETS[name]()
-    place = target.hidable[1]
+    place = target.maskable[1]
     ids = target.ids.clone()
-    ids[place] = target.blank
+    ids[place] = target.baseline_id
     (full,), (without,) = target.scores(target.ids[None])[0], target.scores(ids[None])[0]
     assert float(leave_one_out(target)[place]) == pytest.approx(float(full - without), abs=1e-4)
 
@@ -88,7 +88,7 @@ def test_gradient_times_input_is_the_slope():
     """A small step away from the token's vector changes the logit as the number says."""
     target = TARGETS["class"]()
     vectors = target.vectors(target.ids)
-    found, place, step = gradient_times_input(target), target.hidable[2], 1e-2
+    found, place, step = gradient_times_input(target), target.maskable[2], 1e-2
     less, more = vectors.clone(), vectors.clone()
     less[place] *= 1 - step
     more[place] *= 1 + step
@@ -151,8 +151,8 @@ def test_deletion_hides_the_highest_first():
     target = TARGETS["class"]()
     scores = torch.arange(len(target.ids), dtype=torch.float32)
     curve = deletion(target, scores)
-    order = sorted(target.hidable, reverse=True)
-    expected = [float(target.scores(target.hidden(order[:n])[None])[1]) for n in range(len(order) + 1)]
+    order = sorted(target.maskable, reverse=True)
+    expected = [float(target.scores(target.masked(order[:n])[None])[1]) for n in range(len(order) + 1)]
     assert curve.probabilities == pytest.approx(expected, abs=1e-5)
     assert curve.shares == [n / len(order) for n in range(len(order) + 1)]
     assert random_deletion(target) == random_deletion(target)

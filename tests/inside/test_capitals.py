@@ -44,7 +44,7 @@ def test_reasons_are_looked_for_in_what_the_model_reads():
     model = telling("classes", 2, LABELS)
     text = "The Bank of BERT"
     target = class_target(model, text)
-    assert set(target.segments.tolist()) == {0, 1, 2}
+    assert set(target.encoding.segments) == {0, 1, 2}
     _, probability = target.scores(target.ids[None])
     assert float(probability) == pytest.approx(model.classify(text).score, abs=1e-5)
     logit, _ = target.scores(target.ids[None])
