@@ -9,7 +9,7 @@ import pytest
 from clearhead import load
 from clearhead.evaluation.perplexity import evaluate_texts
 from pipelines.peers import SENTENCES, peers
-from pipelines.writers import TEXTS, recurrent_folder
+from pipelines.writers import TEXTS, recurrent_folder, translator
 
 cli = importlib.import_module("clearhead.cli.evaluate")
 
@@ -100,6 +100,44 @@ def test_perplexity_of_a_recurrent_model(run, tmp_path):
     assert json.loads(out)["perplexity"] == pytest.approx(evaluate_texts(load(model), TEXTS)["perplexity"], rel=1e-4)
 
 
+def test_summaries_in_files_are_scored_by_rouge(run, tmp_path):
+    references, summaries = tmp_path / "references.txt", tmp_path / "summaries.txt"
+    references.write_text("police killed the gunman\nthe cat sat\n")
+    summaries.write_text("the gunman kill police\nthe cat sat\n")
+    code, out, _ = run("evaluate", "summaries", "--data", references, "--predictions", summaries, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["task"], found["examples"], found["rouge1"]) == ("summaries", 2, 100)
+    assert found["rouge2"] < found["rougeL"] < 100
+    # the same out of a table, and of texts beside their references
+    table = tmp_path / "references.jsonl"
+    table.write_text("".join(json.dumps({"best": line}) + "\n" for line in references.read_text().splitlines()))
+    given = [["--data", table, "--pair", "best"], ["--data", summaries, references]]
+    for data in given:
+        _, out, _ = run("evaluate", "summaries", *data, "--predictions", summaries, "--json")
+        assert json.loads(out) | {"data": ""} == found | {"data": ""}
+    summaries.write_text("one alone\n")
+    code, _, err = run("evaluate", "summaries", "--data", references, "--predictions", summaries)
+    assert (code, err) == (2, "error: There are 2 gold items and 1 summaries; give one for each, in the same order.\n")
+
+
+def test_summaries_of_a_model_score_as_their_file(run, folder, tmp_path):
+    texts = tmp_path / "texts.tsv"
+    texts.write_text("".join(f"{' '.join(SENTENCES[n:] + SENTENCES[:n])}\t{SENTENCES[n]}\n" for n in range(3)))
+    for model in (folder, translator_folder(tmp_path)):
+        common, written = ["evaluate", "summaries", "--data", texts, "--json"], tmp_path / "written.jsonl"
+        made = run(*common, "--model", model, "--device", "cpu", "--predictions", written)[1]
+        assert run(*common, "--predictions", written)[1] == made
+        assert len(written.read_text().splitlines()) == 3
+    code, _, err = run(*common, "--model", model, "--device", "cpu", "--predictions", tmp_path / "written.txt")
+    assert (code, "name a .jsonl file" in err) == (2, True)
+
+
+def translator_folder(tmp_path):
+    translator().save(tmp_path / "translator")
+    return tmp_path / "translator"
+
+
 def test_progress_is_of_all_examples_and_leaves_stdout_alone(run, folder, tmp_path, monkeypatch):
     shown = []
 
@@ -138,7 +176,16 @@ def test_tables(run, tmp_path):
     [
         ([], "name a task and its --data, or a --table"),
         (["translation", "--data", "x"], "the built-in model does not translate; name a --model that does"),
-        (["tag", "--data", "x", "--predictions", "p"], "--predictions belongs to the task answer, not to tag"),
+        (
+            ["tag", "--data", "x", "--predictions", "p"],
+            "--predictions belongs to the tasks answer and summaries, not to tag",
+        ),
+        (["summaries", "--data", "x", "--nbest", "n"], "--nbest belongs to the task answer, not to summaries"),
+        (["summaries", "--data", "x", "--skill", "spam"], "leave --skill and --label out"),
+        (["summaries", "--data", "{data}", "--predictions", "p"], "has no column with a usual name for the summary"),
+        (["summaries", "--data", "x.txt", "--predictions", "p"], "There is no file x.txt"),
+        (["summaries", "--data", "a", "b", "c", "--predictions", "p"], "3 files are no references; give one"),
+        (["summaries", "--data", "a.txt", "--pair", "y", "--predictions", "p"], "has lines, no column 'y'"),
         (["answer", "--data", "x", "--documents"], "--documents belongs to the task tag, not to answer"),
         (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),

@@ -1,6 +1,5 @@
 """`clearhead evaluate`: the official figures of a model on a task, or of answers in a file."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,16 +29,17 @@ def evaluate(
     task: Annotated[
         str | None,
         typer.Argument(
-            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; or "
-            "perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or of each "
-            "after a text's first, as a GPT, an LSTM or a GRU guesses it from those before."
+            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
+            "by ROUGE; or perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or "
+            "of each after a text's first, as a GPT, an LSTM or a GRU guesses it from those before."
         ),
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             help="The data to measure on, in the formats of finetune; for search: query, passage, relevance; for "
-            "perplexity: texts, in those of pretrain."
+            "perplexity: texts, in those of pretrain; for summaries: texts and references, in those of translation, "
+            "or, to score --predictions, references alone."
         ),
     ] = None,
     model: Annotated[
@@ -50,7 +50,8 @@ def evaluate(
     predictions: Annotated[
         Path | None,
         typer.Option(
-            help="Of answer: a file for the model's answers; without --model or --skill, the answers to score."
+            help="Of answer: a file for the model's answers; without --model or --skill, the answers to score. Of "
+            "summaries likewise: one a line, or .jsonl."
         ),
     ] = None,
     nbest: Annotated[
@@ -80,6 +81,7 @@ def evaluate(
 
     Examples: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader --predictions answers.json`,
     `clearhead evaluate answer --data dev-v1.1.json --predictions answers.json`,
+    `clearhead evaluate summaries --data references.txt --predictions summaries.txt`,
     `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
     from clearhead.errors import BadInput
@@ -95,8 +97,9 @@ def evaluate(
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
-    if given and task != "answer":
-        raise BadInput(f"{given[0]} belongs to the task answer, not to {task}; leave it out")
+    if given and task != "answer" and not (task == "summaries" and given == ["--predictions"]):
+        owners = "tasks answer and summaries" if given[0] == "--predictions" else "task answer"
+        raise BadInput(f"{given[0]} belongs to the {owners}, not to {task}; leave it out")
     if documents and task != "tag":
         raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
     by_model = model is not None or skill is not None
@@ -111,25 +114,36 @@ def evaluate(
         return
     if task == "perplexity" and (skill is not None or text or pair or label):
         raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
+    if task == "summaries" and (skill is not None or label):
+        raise BadInput("summaries are of a text by the model itself; leave --skill and --label out")
+    if task == "summaries" and predictions is not None and not by_model:
+        references, found = _score_summaries(data, predictions, pair)
+        _print_figures(task, data, references, found, json=json)
+        return
     examples = _read(task, data, named_columns(text, pair, label), documents=documents)
     if given and not by_model:
         from clearhead.evaluation.squad import score_files
 
         found = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
     else:
-        from clearhead.evaluation.tasks import EVALUATIONS, evaluate_answers
+        from clearhead.evaluation.tasks import EVALUATIONS
         from clearhead.pipelines.model import load
 
         expect_many()
         loaded = load(model, skill=skill, device=pick_device(device))
-        measure = partial(evaluate_answers, predictions=predictions, nbest=nbest) if given else EVALUATIONS[task]
+        measure: Any = EVALUATIONS[task]
+        written = {name: file for name, file in (("predictions", predictions), ("nbest", nbest)) if file is not None}
         with progress("measuring", len(examples)) as advance:
-            found = measure(loaded, examples, progress=advance)
+            found = measure(loaded, examples, progress=advance, **written)
     _print_figures(task, data, len(examples), found, json=json)
 
 
 def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) -> list[Any]:
     """The examples of a task; of perplexity, texts."""
+    if task == "summaries":
+        from clearhead.data.seq2seq import read_parallel
+
+        return read_parallel(data, first=columns.get("text"), second=columns.get("pair"))
     if task == "perplexity":
         from clearhead.data.corpus import Corpus
 
@@ -142,6 +156,17 @@ def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) ->
 
         return join_documents(examples)
     return examples
+
+
+def _score_summaries(data: list[str], predictions: Path, column: str | None) -> tuple[int, "Metrics"]:
+    """How many summaries of a file there are, and ROUGE against the references: of two files, the second."""
+    from clearhead.errors import BadInput
+    from clearhead.evaluation.rouge import read_summaries, score_summaries
+
+    if len(data) > 2:
+        raise BadInput(f"{len(data)} files are no references; give one, or the texts and their references")
+    references = read_summaries(data[-1], column)
+    return len(references), score_summaries(references, read_summaries(predictions))
 
 
 def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:

@@ -1,13 +1,149 @@
 """ROUGE (Lin 2004) as the package rouge_score defines it, with Porter's stemmer."""
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from clearhead.data.formats import strings
+from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import same_length
+from clearhead.io import read_lines
+
+KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+_SHORTEST_STEMMED = 4
+_TABLES = (".csv", ".json", ".jsonl", ".parquet")
+_COLUMNS = ("summary", "highlights", "reference", "target", "text")
+
+
+class RougeScore(NamedTuple):
+    """Shares between 0 and 1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def rouge(reference: str | Sequence[str], summary: str, *, stem: bool = False) -> dict[str, RougeScore]:
+    """Compare a summary with a reference; of several references, each kind takes the one with the best F1.
+
+    rougeLsum takes a line of text as a sentence.
+    """
+    references = [reference] if isinstance(reference, str) else list(reference)
+    require(bool(references), "A summary has no reference; give at least one.", BadInput)
+    all_scores = [_compare(text, summary, stem) for text in references]
+    return {kind: max((scores[kind] for scores in all_scores), key=lambda score: score.f1) for kind in KINDS}
+
+
+def mean_rouge(
+    references: Sequence[str | Sequence[str]], summaries: Sequence[str], *, stem: bool = False
+) -> dict[str, RougeScore]:
+    """Average `rouge` over all summaries."""
+    same_length(references, summaries, "summaries")
+    scores = [rouge(text, summary, stem=stem) for text, summary in zip(references, summaries, strict=True)]
+    return {
+        kind: RougeScore(*(math.fsum(column) / len(scores) for column in zip(*(s[kind] for s in scores), strict=True)))
+        for kind in KINDS
+    }
+
+
+def score_summaries(references: Sequence[str], summaries: Sequence[str]) -> dict[str, float]:
+    """F1 of each kind in percent, words stemmed, as summaries are usually scored."""
+    return {kind: 100 * score.f1 for kind, score in mean_rouge(references, summaries, stem=True).items()}
+
+
+def read_summaries(source: str | Path, column: str | None = None) -> list[str]:
+    """Summaries, or references: a column of a table, or the lines of a file, behind the tab where a line has one."""
+    if not str(source).startswith("hub:") and Path(source).suffix not in _TABLES:
+        require(column is None, f"{source} has lines, no column {column!r}; leave the name out", BadInput)
+        return [line.split("\t")[-1] for line in read_lines(Path(source))]
+    table = open_table(source)
+    chosen = choose(table, "summary", column, _COLUMNS)
+    there = ", ".join(map(repr, table.columns))
+    message = f"{source} has no column with a usual name for the summary; its columns are {there}. Name it with --pair."
+    require(chosen is not None, message, BadInput)
+    return strings(table, str(chosen))
+
+
+def write_summaries(path: Path, summaries: Sequence[str]) -> None:
+    """Write summaries as `read_summaries` reads them, line breaks kept."""
+    require(path.suffix == ".jsonl", f"{path}: summaries are written as JSON lines; name a .jsonl file", BadInput)
+    try:
+        path.write_text("".join(json.dumps({"summary": text}) + "\n" for text in summaries), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+
+
+def words(text: str, *, stem: bool = False) -> list[str]:
+    """The words that ROUGE compares; with `stem`, those of four letters and more are stemmed."""
+    found = re.findall("[a-z0-9]+", text.lower())
+    return [porter_stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in found] if stem else found
+
+
+def _compare(reference: str, summary: str, stem: bool) -> dict[str, RougeScore]:
+    wanted, given = words(reference, stem=stem), words(summary, stem=stem)
+    wanted_lines, given_lines = ([words(line, stem=stem) for line in text.split("\n")] for text in (reference, summary))
+    return {
+        "rouge1": _shared_runs(wanted, given, 1),
+        "rouge2": _shared_runs(wanted, given, 2),
+        "rougeL": _score(len(_common_subsequence(wanted, given)), len(wanted), len(given)),
+        "rougeLsum": _summary_level(wanted_lines, given_lines),
+    }
+
+
+def _shared_runs(wanted: list[str], given: list[str], n: int) -> RougeScore:
+    in_wanted, in_given = (
+        Counter(tuple(text[i : i + n]) for i in range(len(text) - n + 1)) for text in (wanted, given)
+    )
+    return _score((in_wanted & in_given).total(), in_wanted.total(), in_given.total())
+
+
+def _summary_level(wanted: list[list[str]], given: list[list[str]]) -> RougeScore:
+    """Union, over the summary's sentences, of what each shares with a reference sentence (section 3.2 of the paper)."""
+    left_in_wanted, left_in_given = (Counter(word for line in lines for word in line) for lines in (wanted, given))
+    n_wanted, n_given = left_in_wanted.total(), left_in_given.total()
+    hits = 0
+    for line in wanted:
+        union = {position for other in given for position in _common_subsequence(line, other)}
+        for position in sorted(union):
+            word = line[position]
+            # no word counts more often than it is there; the paper leaves this out, ROUGE 1.5.5 does it
+            if left_in_wanted[word] > 0 and left_in_given[word] > 0:
+                hits += 1
+                left_in_wanted[word] -= 1
+                left_in_given[word] -= 1
+    return _score(hits, n_wanted, n_given)
+
+
+def _common_subsequence(wanted: list[str], given: list[str]) -> list[int]:
+    """The positions in `wanted` of a longest common subsequence; which one, among several, is part of rougeLsum."""
+    longest = [[0] * (len(given) + 1) for _ in range(len(wanted) + 1)]
+    for i, word in enumerate(wanted, 1):
+        above, row = longest[i - 1], longest[i]
+        for j, other in enumerate(given, 1):
+            row[j] = above[j - 1] + 1 if word == other else max(above[j], row[j - 1])
+    positions = []
+    i, j = len(wanted), len(given)
+    while i and j:
+        if wanted[i - 1] == given[j - 1]:
+            i, j = i - 1, j - 1
+            positions.append(i)
+        elif longest[i][j - 1] > longest[i - 1][j]:
+            j -= 1
+        else:
+            i -= 1
+    return positions[::-1]
+
+
+def _score(shared: int, wanted: int, given: int) -> RougeScore:
+    precision, recall = shared / max(given, 1), shared / max(wanted, 1)
+    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
+
 
 _IRREGULAR = {
     "skies": "sky",
@@ -133,105 +269,3 @@ def _is_short(word: str) -> bool:
     """Porter's *o: the word ends consonant, vowel, consonant other than w, x, y; "at" counts too."""
     shape = _shape(word)
     return shape == "vc" or (shape.endswith("cvc") and word[-1] not in "wxy")
-
-
-KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-
-_SHORTEST_STEMMED = 4
-
-
-class RougeScore(NamedTuple):
-    """Shares between 0 and 1."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def rouge(reference: str | Sequence[str], summary: str, *, stem: bool = False) -> dict[str, RougeScore]:
-    """Compare a summary with a reference; of several references, each kind takes the one with the best F1.
-
-    rougeLsum takes a line of text as a sentence.
-    """
-    references = [reference] if isinstance(reference, str) else list(reference)
-    require(bool(references), "A summary has no reference; give at least one.", BadInput)
-    all_scores = [_compare(text, summary, stem) for text in references]
-    return {kind: max((scores[kind] for scores in all_scores), key=lambda score: score.f1) for kind in KINDS}
-
-
-def mean_rouge(
-    references: Sequence[str | Sequence[str]], summaries: Sequence[str], *, stem: bool = False
-) -> dict[str, RougeScore]:
-    """Average `rouge` over all summaries."""
-    same_length(references, summaries, "summaries")
-    scores = [rouge(text, summary, stem=stem) for text, summary in zip(references, summaries, strict=True)]
-    return {
-        kind: RougeScore(*(math.fsum(column) / len(scores) for column in zip(*(s[kind] for s in scores), strict=True)))
-        for kind in KINDS
-    }
-
-
-def words(text: str, *, stem: bool = False) -> list[str]:
-    """The words that ROUGE compares; with `stem`, those of four letters and more are stemmed."""
-    found = re.findall("[a-z0-9]+", text.lower())
-    return [porter_stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in found] if stem else found
-
-
-def _compare(reference: str, summary: str, stem: bool) -> dict[str, RougeScore]:
-    wanted, given = words(reference, stem=stem), words(summary, stem=stem)
-    wanted_lines, given_lines = ([words(line, stem=stem) for line in text.split("\n")] for text in (reference, summary))
-    return {
-        "rouge1": _shared_runs(wanted, given, 1),
-        "rouge2": _shared_runs(wanted, given, 2),
-        "rougeL": _score(len(_common_subsequence(wanted, given)), len(wanted), len(given)),
-        "rougeLsum": _summary_level(wanted_lines, given_lines),
-    }
-
-
-def _shared_runs(wanted: list[str], given: list[str], n: int) -> RougeScore:
-    in_wanted, in_given = (
-        Counter(tuple(text[i : i + n]) for i in range(len(text) - n + 1)) for text in (wanted, given)
-    )
-    return _score((in_wanted & in_given).total(), in_wanted.total(), in_given.total())
-
-
-def _summary_level(wanted: list[list[str]], given: list[list[str]]) -> RougeScore:
-    """Union, over the summary's sentences, of what each shares with a reference sentence (section 3.2 of the paper)."""
-    left_in_wanted, left_in_given = (Counter(word for line in lines for word in line) for lines in (wanted, given))
-    n_wanted, n_given = left_in_wanted.total(), left_in_given.total()
-    hits = 0
-    for line in wanted:
-        union = {position for other in given for position in _common_subsequence(line, other)}
-        for position in sorted(union):
-            word = line[position]
-            # no word counts more often than it is there; the paper leaves this out, ROUGE 1.5.5 does it
-            if left_in_wanted[word] > 0 and left_in_given[word] > 0:
-                hits += 1
-                left_in_wanted[word] -= 1
-                left_in_given[word] -= 1
-    return _score(hits, n_wanted, n_given)
-
-
-def _common_subsequence(wanted: list[str], given: list[str]) -> list[int]:
-    """The positions in `wanted` of a longest common subsequence; which one, among several, is part of rougeLsum."""
-    longest = [[0] * (len(given) + 1) for _ in range(len(wanted) + 1)]
-    for i, word in enumerate(wanted, 1):
-        above, row = longest[i - 1], longest[i]
-        for j, other in enumerate(given, 1):
-            row[j] = above[j - 1] + 1 if word == other else max(above[j], row[j - 1])
-    positions = []
-    i, j = len(wanted), len(given)
-    while i and j:
-        if wanted[i - 1] == given[j - 1]:
-            i, j = i - 1, j - 1
-            positions.append(i)
-        elif longest[i][j - 1] > longest[i - 1][j]:
-            j -= 1
-        else:
-            i -= 1
-    return positions[::-1]
-
-
-def _score(shared: int, wanted: int, given: int) -> RougeScore:
-    precision, recall = shared / max(given, 1), shared / max(wanted, 1)
-    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)

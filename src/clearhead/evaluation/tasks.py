@@ -14,6 +14,7 @@ from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
 from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
+from clearhead.evaluation.rouge import score_summaries, write_summaries
 from clearhead.evaluation.squad import (
     LISTED,
     Candidate,
@@ -25,8 +26,9 @@ from clearhead.evaluation.squad import (
 )
 from clearhead.evaluation.squad import f1 as answer_f1
 from clearhead.io import Progress, in_wholes
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.classification import Classes
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, Recurrent
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
 from clearhead.pipelines.token_classification import Tagged
@@ -186,6 +188,28 @@ def evaluate_instructions(
     }
 
 
+def evaluate_summaries(
+    model: Model | Recurrent,
+    examples: Sequence[PairExample],
+    *,
+    predictions: Path | None = None,
+    progress: Progress | None = None,
+) -> Metrics:
+    """ROUGE of summaries: in an encoder–decoder's own words, else the three sentences that say most of a text.
+
+    `predictions`: a .jsonl file that the summaries are written to.
+    """
+    abstractive = isinstance(model, Recurrent) or isinstance(model.encoder, EncoderDecoder)
+    written: list[str] = []
+    for found in model.summarise((example.first for example in examples), abstractive=abstractive):
+        written.append(found.text)
+        if progress is not None:
+            progress(1)
+    if predictions is not None:
+        write_summaries(predictions, written)
+    return score_summaries([example.second for example in examples], written)
+
+
 # by the names of the tasks on the command line
 EVALUATIONS: dict[str, Evaluation] = {
     "classify": evaluate_classes,
@@ -198,6 +222,7 @@ EVALUATIONS: dict[str, Evaluation] = {
     "search": evaluate_search,
     "instruct": evaluate_instructions,
     "perplexity": evaluate_texts,
+    "summaries": evaluate_summaries,
 }
 
 

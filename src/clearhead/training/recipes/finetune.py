@@ -180,7 +180,9 @@ def find_kind(name: str) -> TaskSpec:
 def find_reader(name: str) -> Read:
     """Look up how the data of a task is read; also of search, which is measured but not trained."""
     if name not in READERS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation, perplexity")
+        raise BadInput(
+            f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation, summaries, perplexity"
+        )
     return READERS[name]
 
 
