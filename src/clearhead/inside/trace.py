@@ -17,7 +17,6 @@ from clearhead.inside.page import View
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import inner_of
-from clearhead.nn.heads import Encoder
 from clearhead.nn.hooks import Call, evaluating, record
 from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
@@ -177,7 +176,7 @@ class Traceable(Protocol):
     """Whatever has an encoder and its tokenizer, such as `clearhead.load()`."""
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> Any:
         """Ids to hidden states."""
 
     @property
@@ -204,7 +203,7 @@ def encoded(model: Traceable, text: str, pair: str | None = None) -> Encoding:
 
 
 def trace_ids(
-    encoder: Encoder,
+    encoder: Any,
     ids: Sequence[int] | Tensor,
     segments: Sequence[int] | Tensor | None = None,
     tokens: Sequence[str] | None = None,

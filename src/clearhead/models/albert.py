@@ -6,16 +6,13 @@ Pre-trained by filling masks and by telling whether two sentences are in order.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from torch import Tensor, nn
+from torch import nn
 
-from clearhead.errors import check_config, check_heads, require
-from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
-from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length, initialise
+from clearhead.errors import require
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.embeddings import FactorisedEmbeddings, initialise, summed_embeddings
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
-from clearhead.nn.layout import Layout, Padded
 
 _INIT_STD = 0.02  # section 4.1 follows BERT
 
@@ -41,63 +38,24 @@ class AlbertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.hidden_act)
-        check_heads(self.hidden_size, self.num_attention_heads)
+        check_transformer(self)
         require(
             self.num_hidden_groups <= self.num_hidden_layers,
             f"num_hidden_groups {self.num_hidden_groups} must not exceed num_hidden_layers {self.num_hidden_layers}",
         )
 
 
-class Albert(nn.Module):
+class Albert(Encoder):
     """Ids to hidden states, in either layout. `groups` holds each layer once, `blocks` as often as it is used."""
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
         self.config = config
-        inner = SummedEmbeddings(
-            config.vocab_size,
-            config.max_position_embeddings,
-            config.type_vocab_size,
-            config.embedding_size,
-            norm_eps=config.layer_norm_eps,
-            dropout=config.hidden_dropout_prob,
-        )
-        self.embeddings = FactorisedEmbeddings(inner, config.hidden_size)
-        self.groups = nn.ModuleList(
-            PostNormBlock(
-                MultiHeadAttention(
-                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
-                ),
-                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
-                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
-                dropout=config.hidden_dropout_prob,
-            )
-            for _ in range(config.num_hidden_groups)
-        )
+        self.embeddings = FactorisedEmbeddings(summed_embeddings(config, config.embedding_size), config.hidden_size)
         layers, groups = config.num_hidden_layers, config.num_hidden_groups
+        self.groups = post_norm_blocks(config, groups)
         self.blocks = nn.ModuleList(self.groups[layer * groups // layers] for layer in range(layers))
         initialise(self, _INIT_STD)
-
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.hidden_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.embeddings.max_length
-
-    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
-        layout = layout or Padded.full(ids)
-        check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids, layout.positions, segments)
-        for block in self.blocks:
-            x = block(x, layout)
-        return x
 
 
 def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:

@@ -5,16 +5,12 @@ Pre-trained by filling masks and by telling whether one sentence follows another
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from torch import Tensor, nn
+from torch import nn
 
-from clearhead.errors import check_config, check_heads
-from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
-from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.embeddings import initialise, summed_embeddings
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
-from clearhead.nn.layout import Layout, Padded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,56 +33,18 @@ class BertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.hidden_act)
-        check_heads(self.hidden_size, self.num_attention_heads)
+        check_transformer(self)
 
 
-class Bert(nn.Module):
+class Bert(Encoder):
     """Ids to hidden states, in either layout."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = SummedEmbeddings(
-            config.vocab_size,
-            config.max_position_embeddings,
-            config.type_vocab_size,
-            config.hidden_size,
-            norm_eps=config.layer_norm_eps,
-            dropout=config.hidden_dropout_prob,
-        )
-        self.blocks = nn.ModuleList(
-            PostNormBlock(
-                MultiHeadAttention(
-                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
-                ),
-                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
-                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
-                dropout=config.hidden_dropout_prob,
-            )
-            for _ in range(config.num_hidden_layers)
-        )
+        self.embeddings = summed_embeddings(config, config.hidden_size)
+        self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
-
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.hidden_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.embeddings.max_length
-
-    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
-        layout = layout or Padded.full(ids)
-        check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids, layout.positions, segments)
-        for block in self.blocks:
-            x = block(x, layout)
-        return x
 
 
 def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:

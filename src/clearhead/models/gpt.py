@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
+from operator import attrgetter
 
 from torch import Tensor, nn
 
-from clearhead.errors import check_config, check_heads, require
+from clearhead.errors import require
 from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PreNormBlock, activation
+from clearhead.nn.blocks import Encoder, FeedForward, PreNormBlock, check_transformer
 from clearhead.nn.cache import Cache
 from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, LastTokenHead, NextTokenHead, TokenHead, build_heads
@@ -41,30 +42,19 @@ class Gpt2Config:
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.activation_function)
-        check_heads(self.n_embd, self.n_head, ("n_embd", "n_head"))
+        check_transformer(self, act="activation_function", width="n_embd", heads="n_head")
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
             rate = getattr(self, name)
             require(0 <= rate < 1, f"{name} must be from 0 up to but not including 1, got {rate}")
 
-    @property
-    def hidden_size(self) -> int:
-        """`n_embd`, by the name that the encoders give it."""
-        return self.n_embd
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """`n_layer`, by the name that the encoders give it."""
-        return self.n_layer
-
-    @property
-    def num_attention_heads(self) -> int:
-        """`n_head`, by the name that the encoders give it."""
-        return self.n_head
+    # by BERT's names
+    hidden_size = property(attrgetter("n_embd"))
+    num_hidden_layers = property(attrgetter("n_layer"))
+    num_attention_heads = property(attrgetter("n_head"))
+    max_position_embeddings = property(attrgetter("n_positions"))
 
 
-class Gpt2(nn.Module):
+class Gpt2(Encoder):
     """Ids to hidden states, in either layout."""
 
     def __init__(self, config: Gpt2Config) -> None:
@@ -95,16 +85,6 @@ class Gpt2(nn.Module):
                 block.get_parameter("feedforward.down.weight"),
             ):
                 nn.init.normal_(part, std=config.initializer_range / sqrt(2 * config.n_layer))
-
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.n_embd
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.config.n_positions
 
     def forward(
         self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None, cache: Cache | None = None

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import check_config, check_heads, require
 from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import GatedFeedForward, PreNormBlock
-from clearhead.nn.embeddings import TokenEmbeddings, check_length, initialise
+from clearhead.nn.blocks import Encoder, GatedFeedForward, PreNormBlock
+from clearhead.nn.embeddings import TokenEmbeddings, initialise
 from clearhead.nn.heads import (
     HeadMakers,
     MaskedLMHead,
@@ -25,7 +25,7 @@ from clearhead.nn.heads import (
     TransformedPooler,
     build_heads,
 )
-from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.layout import Layout
 from clearhead.nn.positions import Rotary
 
 
@@ -58,7 +58,7 @@ class ModernBertConfig:
         require(known, f"classifier_pooling must be 'cls' or 'mean', got {self.classifier_pooling!r}")
 
 
-class ModernBert(nn.Module):
+class ModernBert(Encoder):
     """Ids to hidden states, in either layout."""
 
     def __init__(self, config: ModernBertConfig) -> None:
@@ -70,7 +70,7 @@ class ModernBert(nn.Module):
         far = Rotary(head_width, config.global_rope_theta, config.max_position_embeddings)
         near = Rotary(head_width, config.local_rope_theta, config.max_position_embeddings)
         window = config.local_attention // 2
-        sights = [
+        reaches = [
             (near, window) if layer % config.global_attn_every_n_layers else (far, None)
             for layer in range(config.num_hidden_layers)
         ]
@@ -84,29 +84,14 @@ class ModernBert(nn.Module):
                 dropout=0.0,
                 first=layer == 0,
             )
-            for layer, (rotary, window) in enumerate(sights)
+            for layer, (rotary, window) in enumerate(reaches)
         )
         self.norm = norm()
         initialise(self, config.initializer_range)
 
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.hidden_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.config.max_position_embeddings
-
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are capitals, if it has their table."""
-        layout = layout or Padded.full(ids)
-        check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids, segments)
-        for block in self.blocks:
-            x = block(x, layout)
-        return self.norm(x)
+        return self.norm(super().forward(ids, layout, segments))
 
 
 def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:

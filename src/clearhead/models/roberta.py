@@ -6,16 +6,14 @@ instead of the pooler. XLM-RoBERTa and CamemBERT are the same model with other v
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor, nn
 
-from clearhead.errors import check_config, check_heads, require
-from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
-from clearhead.nn.embeddings import SummedEmbeddings, check_length, initialise
+from clearhead.errors import require
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.embeddings import initialise, summed_embeddings
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
-from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.layout import Layout
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +36,7 @@ class RobertaConfig:
     pad_token_id: int = 1
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.hidden_act)
-        check_heads(self.hidden_size, self.num_attention_heads)
+        check_transformer(self)
         require(
             self.max_position_embeddings > self.pad_token_id + 1,
             f"max_position_embeddings {self.max_position_embeddings} leaves no position after "
@@ -48,54 +44,26 @@ class RobertaConfig:
         )
 
 
-class Roberta(nn.Module):
+class Roberta(Encoder):
     """Ids to hidden states, in either layout."""
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = SummedEmbeddings(
-            config.vocab_size,
-            config.max_position_embeddings,
-            config.type_vocab_size,
-            config.hidden_size,
-            norm_eps=config.layer_norm_eps,
-            dropout=config.hidden_dropout_prob,
-            first_position=config.pad_token_id + 1,
-        )
-        self.blocks = nn.ModuleList(
-            PostNormBlock(
-                MultiHeadAttention(
-                    config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
-                ),
-                FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
-                norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
-                dropout=config.hidden_dropout_prob,
-            )
-            for _ in range(config.num_hidden_layers)
-        )
+        self.embeddings = summed_embeddings(config, config.hidden_size, first_position=config.pad_token_id + 1)
+        self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
 
     @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.hidden_size
-
-    @property
     def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.embeddings.max_length
+        """Longest sequence there are positions for: the first ones are never used."""
+        return self.config.max_position_embeddings - self.embeddings.first_position
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
-        layout = layout or Padded.full(ids)
-        check_length(layout.max_length, self.max_length)
         if self.config.type_vocab_size == 1:
             segments = None  # the published models do not tell the two texts of a pair apart
-        x = self.embeddings(ids, layout.positions, segments)
-        for block in self.blocks:
-            x = block(x, layout)
-        return x
+        return super().forward(ids, layout, segments)
 
 
 def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:

@@ -8,14 +8,14 @@ of earlier segments is left out, as it is in fine-tuning.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import check_config, check_heads
-from clearhead.nn.blocks import FeedForward, activation
+from clearhead.nn.blocks import Encoder, FeedForward, check_transformer
 from clearhead.nn.embeddings import NO_END, TokenEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
@@ -41,27 +41,15 @@ class XLNetConfig:
     eos_token_id: int = 2
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.ff_activation)
-        check_heads(self.d_model, self.n_head, ("d_model", "n_head"))
+        check_transformer(self, act="ff_activation", width="d_model", heads="n_head")
 
-    @property
-    def hidden_size(self) -> int:
-        """`d_model`, by the name that the encoders give it."""
-        return self.d_model
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """`n_layer`, by the name that the encoders give it."""
-        return self.n_layer
-
-    @property
-    def num_attention_heads(self) -> int:
-        """`n_head`, by the name that the encoders give it."""
-        return self.n_head
+    # by BERT's names
+    hidden_size = property(attrgetter("d_model"))
+    num_hidden_layers = property(attrgetter("n_layer"))
+    num_attention_heads = property(attrgetter("n_head"))
 
 
-class XLNet(nn.Module):
+class XLNet(Encoder):
     """Ids to hidden states, in either layout; and places to hidden states, for words that are to be guessed."""
 
     def __init__(self, config: XLNetConfig) -> None:
@@ -85,11 +73,6 @@ class XLNet(nn.Module):
         for name, parameter in self.named_parameters():
             if name.endswith(("_bias", "segment", "query")):
                 nn.init.normal_(parameter, std=config.initializer_range)
-
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.d_model
 
     @property
     def max_length(self) -> int:

@@ -1,4 +1,4 @@
-"""One Transformer layer: attention between tokens, then a feed-forward for each token, both with a residual."""
+"""Transformer blocks (attention, then a feed-forward, both with a residual sum) and the encoders made of them."""
 
 # D width · F feed-forward width; … is (N) packed or (B, T) padded
 
@@ -9,9 +9,11 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import BadConfig
+from clearhead.errors import BadConfig, check_config, check_heads
+from clearhead.nn.attention import MultiHeadAttention
+from clearhead.nn.embeddings import check_length
 from clearhead.nn.fused import can_fuse, gated, linear, linear_add, normalised
-from clearhead.nn.layout import Layout
+from clearhead.nn.layout import Layout, Padded
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -35,16 +37,18 @@ def activation(name: str) -> Activation:
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow: (…, D) -> (…, D) through F."""
+    """Linear, activation, linear, for each token by itself: (…, D) -> (…, D) through F."""
+
+    _outputs = 1  # of the first product, each F wide
 
     def __init__(self, width: int, inner: int, *, act: str, bias: bool = True) -> None:
         super().__init__()
-        self.up = nn.Linear(width, inner, bias=bias)
+        self.up = nn.Linear(width, self._outputs * inner, bias=bias)
         self.act = activation(act)
         self.down = nn.Linear(inner, width, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Work on each token by itself."""
+        """(…, D) -> (…, D)."""
         return linear(self.down, self.inner(x))
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
@@ -52,29 +56,17 @@ class FeedForward(nn.Module):
         return linear_add(residual, self.down, self.inner(x))
 
     def inner(self, x: Tensor) -> Tensor:
-        """What comes into the last product: (…, D) -> (…, F)."""
+        """The activations between the two products: (…, D) -> (…, F)."""
         return linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
 
 
-class GatedFeedForward(nn.Module):
+class GatedFeedForward(FeedForward):
     """Shazeer 2020 (GeGLU with act="gelu"): one half of the widened token gates the other."""
 
-    def __init__(self, width: int, inner: int, *, act: str, bias: bool = True) -> None:
-        super().__init__()
-        self.up = nn.Linear(width, 2 * inner, bias=bias)
-        self.act = activation(act)
-        self.down = nn.Linear(inner, width, bias=bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Work on each token by itself."""
-        return linear(self.down, self.inner(x))
-
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """residual + self(x), the sum inside the last product."""
-        return linear_add(residual, self.down, self.inner(x))
+    _outputs = 2
 
     def inner(self, x: Tensor) -> Tensor:
-        """What comes into the last product: (…, D) -> (…, F)."""
+        """The activations between the two products: (…, D) -> (…, F)."""
         if self.act is F.gelu:
             return gated(self.up, x)
         value, gate = linear(self.up, x).chunk(2, -1)
@@ -82,7 +74,7 @@ class GatedFeedForward(nn.Module):
 
 
 class PostNormBlock(nn.Module):
-    """The 2017 block: normalise after each residual sum. Made for BERT and its first relatives."""
+    """The 2017 block, of BERT and its first relatives: a norm after each residual sum."""
 
     def __init__(self, attention: Any, feedforward: Any, norm: Callable[[], nn.Module], dropout: float) -> None:
         super().__init__()
@@ -102,7 +94,7 @@ class PostNormBlock(nn.Module):
 
 
 class PreNormBlock(nn.Module):
-    """The modern block: normalise what goes into each part and leave the residual stream untouched.
+    """The modern block: a norm before each part, and the residual stream left untouched.
 
     `first` is the stack's first block, whose input has just been normalised by the embeddings.
     """
@@ -124,9 +116,60 @@ class PreNormBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
-        """(…, D) -> (…, D); what else is `given` goes to the attention, such as a decoder's past."""
+        """(…, D) -> (…, D); what else is `given` goes to the attention, such as a decoder's cache."""
         if not given and can_fuse(self, x, layout):
             x = self.attention.add_to(x, normalised(self.norm_1, x), layout)
             return self.feedforward.add_to(x, normalised(self.norm_2, x))
         x = x + self.dropout(self.attention(self.norm_1(x), layout, *given))
         return x + self.dropout(self.feedforward(self.norm_2(x)))
+
+
+class Encoder(nn.Module):
+    """Ids to hidden states, in either layout: embeddings, then blocks. A model sets the three attributes."""
+
+    config: Any
+    embeddings: Any
+    blocks: nn.ModuleList
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.hidden_size
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence there are positions for."""
+        return self.config.max_position_embeddings
+
+    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions, segments)
+        for block in self.blocks:
+            x = block(x, layout)
+        return x
+
+
+def post_norm_blocks(config: Any, count: int) -> nn.ModuleList:
+    """Make blocks of the sizes in a configuration with BERT's field names."""
+    return nn.ModuleList(
+        PostNormBlock(
+            MultiHeadAttention(
+                config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
+            ),
+            FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
+            norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+            dropout=config.hidden_dropout_prob,
+        )
+        for _ in range(count)
+    )
+
+
+def check_transformer(
+    config: Any, *, act: str = "hidden_act", width: str = "hidden_size", heads: str = "num_attention_heads"
+) -> None:
+    """Check a configuration's numbers, its activation, and that heads fill the width; the names are the family's."""
+    check_config(config)
+    activation(getattr(config, act))
+    check_heads(getattr(config, width), getattr(config, heads), (width, heads))

@@ -42,17 +42,25 @@ class SummedEmbeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.first_position = first_position
 
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.position.num_embeddings - self.first_position
-
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """Ids, positions and segments (…) -> (…, E); without segments, all tokens are in the first."""
         x = self.token(ids) + self.position(positions + self.first_position)
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         return self.dropout(self.norm(x))
+
+
+def summed_embeddings(config: Any, width: int, first_position: int = 0) -> SummedEmbeddings:
+    """Make embeddings of the sizes in a configuration with BERT's field names."""
+    return SummedEmbeddings(
+        config.vocab_size,
+        config.max_position_embeddings,
+        config.type_vocab_size,
+        width,
+        norm_eps=config.layer_norm_eps,
+        dropout=config.hidden_dropout_prob,
+        first_position=first_position,
+    )
 
 
 class FactorisedEmbeddings(nn.Module):
@@ -67,11 +75,6 @@ class FactorisedEmbeddings(nn.Module):
     def token(self) -> nn.Embedding:
         """The token table, for the masked-LM head to share."""
         return self.inner.token
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-        return self.inner.max_length
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """Ids, positions and segments (…) -> (…, D)."""
@@ -97,8 +100,8 @@ class TokenEmbeddings(nn.Module):
         self.capital = nn.Embedding.from_pretrained(weight.new_zeros(CAPITAL_KINDS, weight.shape[1]), freeze=False)
         return self.capital.weight
 
-    def forward(self, ids: Tensor, capitals: Tensor | None = None) -> Tensor:
-        """Ids and kinds of words (…) -> (…, D); without kinds, no word has capitals."""
+    def forward(self, ids: Tensor, positions: Tensor | None = None, capitals: Tensor | None = None) -> Tensor:
+        """Ids and kinds of words (…) -> (…, D); positions are not looked at; without kinds, no word has capitals."""
         x = self.token(ids)
         if self.capital is not None:
             x = x + (self.capital.weight[0] if capitals is None else self.capital(capitals))

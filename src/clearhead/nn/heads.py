@@ -3,7 +3,7 @@
 # B batch · M chosen tokens · E embedding width · D width · L labels · V vocabulary; … is (N) packed or (B, T) padded
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ class Network(nn.Module):
 
     def __init__(self, encoder: nn.Module, heads: Mapping[str, nn.Module]) -> None:
         super().__init__()
-        self.encoder: Any = encoder  # an Encoder and a Module
+        self.encoder: Any = encoder
         self.heads = nn.ModuleDict(heads)
 
     def forward(self, head: str, ids: Tensor, layout: Layout | None = None, beside: Any = None) -> Tensor:
@@ -36,28 +36,6 @@ class Network(nn.Module):
             raise WrongTask(f"this model has no head {head!r}; it has {', '.join(self.heads) or 'none'}")
         layout = layout or Padded.full(ids)
         return self.heads[head](self.encoder(ids, layout, beside), layout)
-
-
-class Encoder(Protocol):
-    """What every encoder in models/ is: embeddings, then blocks, then perhaps a last norm."""
-
-    embeddings: Any
-    blocks: nn.ModuleList
-
-    @property
-    def config(self) -> Any:
-        """The family's configuration."""
-
-    @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence there are positions for."""
-
-    def __call__(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D)."""
 
 
 def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> dict[str, nn.Module]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from clearhead.nn.heads import Encoder
+from clearhead.nn.blocks import Encoder
 from clearhead.nn.layout import Layout
 
 
