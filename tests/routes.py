@@ -141,7 +141,8 @@ def load(room: Path) -> Route:
     for turn in ("0", "1"):
         network.save_pretrained(room / turn)
         tokenizer.save_pretrained(room / turn)
-    return route(lambda turn: clearhead.load(room / str(turn)))
+    read = clearhead.load  # the package finds it on first use
+    return route(lambda turn: read(room / str(turn)))
 
 
 def pretrain(room: Path) -> Route:

@@ -122,7 +122,7 @@ def test_a_tokenizer_of_another_model_keeps_its_template(tmp_path):
     )
     ch.Model.create(config, small, heads={"causal_lm": 500}).save(tmp_path)
     assert ch.Tokenizer.from_folder(tmp_path).template == small.template
-    assert model.tokenizer.template.round_one == ((model.tokenizer.cls_id,), (model.tokenizer.sep_id,))
+    assert model.tokenizer.template.around_text == ((model.tokenizer.cls_id,), (model.tokenizer.sep_id,))
 
 
 def test_a_tokenizer_that_tells_no_texts_apart_has_no_segments(tmp_path):

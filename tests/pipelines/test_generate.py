@@ -8,6 +8,7 @@ from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines import generation as write
+from clearhead.pipelines.generation import STOP, few_shot
 from clearhead.pipelines.model import Recurrent
 from pipelines.peers import peers
 from pipelines.writers import TEXTS, gpt_folder, pieces, recurrent_folder, translator
@@ -238,3 +239,18 @@ def test_bad_input_is_one_sentence(use, error, message):
     with pytest.raises(error, match=message):
         use()
     assert issubclass(error, ClearheadError)
+
+
+def test_examples_and_query_have_one_form():
+    prompt = few_shot([("cheese", "fromage"), ("sea otter", "loutre de mer")], "bread", instruction="Translate.")
+    examples = "Input: cheese\nOutput: fromage\n\nInput: sea otter\nOutput: loutre de mer"
+    assert prompt == f"Translate.\n\n{examples}\n\nInput: bread\nOutput:"
+    assert few_shot([], "2 + 2", names=("Q", "A")) == "Q: 2 + 2\nA:"
+    assert prompt.split(STOP)[1:3] == ["Input: cheese\nOutput: fromage", "Input: sea otter\nOutput: loutre de mer"]
+
+
+def test_what_would_end_an_example_is_refused():
+    with pytest.raises(BadInput, match="an empty line would end the example"):
+        few_shot([("a\n\nb", "c")], "d")
+    with pytest.raises(BadInput, match="an example is a text and its answer"):
+        few_shot([("a", "b", "c")], "d")  # type: ignore[list-item]

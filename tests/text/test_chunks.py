@@ -18,8 +18,9 @@ from .strategies import texts
 def in_chunks(library: tokenizers.Tokenizer, text: str, size: int) -> tuple[Pieces, int]:
     rule = Chunker.of(library)
     plan = Chunker(rule.cut, rule.longest_word, size).chunks(text)
-    names = {i: token for token, i in library.get_vocab().items()}
-    return plan.join(library.encode_batch(plan.texts, add_special_tokens=False), names), max(map(len, plan.texts))
+    encoded = library.encode_batch(plan.texts, add_special_tokens=False)
+    pieces = [Pieces(part.ids, part.tokens, part.offsets, part.word_ids) for part in encoded]
+    return plan.join(pieces), max(map(len, plan.texts))
 
 
 @given(parts=st.lists(texts, max_size=4), size=st.integers(1, 20))

@@ -10,7 +10,7 @@ import pytest
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
-from clearhead.text.special_tokens import Special
+from clearhead.text.encoding import Special
 from clearhead.text.train import learn_unigrams, learn_wordpieces, settled
 
 from .conftest import SENTENCES

@@ -18,7 +18,7 @@ from clearhead.errors import BadInput, WrongTask
 from clearhead.models.bert import BertConfig
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
-from clearhead.text.prompts import few_shot
+from clearhead.pipelines.generation import few_shot
 from clearhead.training.recipes.finetune import Finetune, finetune
 from clearhead.training.recipes.task_specs import TASK_SPECS, Options
 from clearhead.training.settings import Every, Settings

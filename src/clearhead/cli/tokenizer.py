@@ -20,7 +20,7 @@ def tokenize(
     """
     from clearhead.hub.remote import builtin_folder, find
     from clearhead.text import Tokenizer
-    from clearhead.text.encoding import KINDS
+    from clearhead.text.encoding import CAPITALS
 
     path = builtin_folder() if model is None else Path(model)
     if path.is_file():
@@ -30,7 +30,7 @@ def tokenize(
     texts = [text] if pair is not None else read_texts([text], None)
     for one in texts:
         encoding = tokenizer.encode(one, pair)
-        capitals = [KINDS[kind] for kind in encoding.segments] if tokenizer.tells_capitals else None
+        capitals = [CAPITALS[kind] for kind in encoding.segments] if tokenizer.tells_capitals else None
         if json:
             print_json(
                 {

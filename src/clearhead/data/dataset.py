@@ -17,7 +17,7 @@ from clearhead.data.batch import Batch, Ints, cut_by_cost, group_by_length
 from clearhead.data.rng import order, rng
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
-from clearhead.text.special_tokens import Special, Template
+from clearhead.text.encoding import Special, Template
 from clearhead.text.tokenizer import Tokenizer
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -15,7 +15,7 @@ from clearhead.data.rng import Derived, Source, rng
 from clearhead.data.shards import spread
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
-from clearhead.text.special_tokens import Special
+from clearhead.text.encoding import Special
 from clearhead.text.tokenizer import Tokenizer
 
 # SpanBERT, section 3.1: geometric with p = 0.2, no span longer than 10 words, so that the mean is 3.8

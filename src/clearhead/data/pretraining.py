@@ -213,7 +213,7 @@ class RunningText:
 
 def round_a_document(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The tokens before and after a document; there is always one after it."""
-    before, after = tokenizer.template.round_one
+    before, after = tokenizer.template.around_text
     return before, after or (tokenizer.sep_id,)
 
 

@@ -16,8 +16,8 @@ from clearhead.data.corpus import Corpus
 from clearhead.data.rng import rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.io import Progress, read_object, staged, write_json
+from clearhead.text.encoding import Layout, Special
 from clearhead.text.sentences import split_sentences
-from clearhead.text.special_tokens import Layout, Special
 from clearhead.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"

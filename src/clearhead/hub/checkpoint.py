@@ -111,7 +111,7 @@ def tokenizer_as_read(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> To
 
     A source is followed by the end token and by nothing else; a prompt has nothing after it, for it goes on.
     """
-    before, _ = tokenizer.template.round_one
+    before, _ = tokenizer.template.around_text
     ids = {f"{role}_token": getattr(config, f"{role}_token_id", None) for role in _ROLES}
     names = {role: tokenizer.id_to_token(token) for role, token in ids.items() if token is not None}
     ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
@@ -123,7 +123,7 @@ def tokenizer_as_read(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> To
     if not sourced:
         return tokenizer.between(before, (), settings)
     if tokenizer.id_to_token(config.eos_token_id) is None:  # it belongs to another model
-        return tokenizer.between(*tokenizer.template.round_one, settings)
+        return tokenizer.between(*tokenizer.template.around_text, settings)
     return tokenizer.between((), (config.eos_token_id,), settings)
 
 

@@ -12,7 +12,7 @@ from clearhead.inside.page import View, check_length, rounded
 from clearhead.inside.trace import Traceable, encoded
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.hooks import evaluating
-from clearhead.text.encoding import KINDS
+from clearhead.text.encoding import CAPITALS
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
 LIMIT = 512  # tokens; beyond them the page is a megabyte and more
@@ -32,7 +32,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
         "words": [_source(texts, encoding.part_of(i), encoding.offsets[i]) for i in range(len(encoding))],
         "positions": [position for _, position, _ in encoding.rows()],
         "segments": [segment for _, _, segment in encoding.rows()],
-        **({"capitals": [KINDS[kind] for kind in encoding.segments]} if "capital" in vectors else {}),
+        **({"capitals": [CAPITALS[kind] for kind in encoding.segments]} if "capital" in vectors else {}),
         "width": next(iter(vectors.values())).shape[-1],
         "vectors": {name: rounded(part[:, :features], 3) for name, part in vectors.items()},
     }

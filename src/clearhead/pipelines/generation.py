@@ -21,7 +21,7 @@ from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
-from clearhead.text.special_tokens import Slot
+from clearhead.text.encoding import Slot
 
 # texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
 _TOGETHER = 64
@@ -260,3 +260,29 @@ def stream_text(writer: Generator, prompt: str, longest: int, manner: Generation
     rest = writer.tokenizer.decode(tokens)
     if len(rest) > len(shown):
         yield rest[len(shown) :]
+
+
+STOP = "\n\n"  # what a model writes when it goes on to a next example; give it to `generate` as `stop`
+
+
+def few_shot(
+    examples: Iterable[tuple[str, str]],
+    query: str,
+    *,
+    instruction: str = "",
+    names: tuple[str, str] = ("Input", "Output"),
+) -> str:
+    """Make a prompt of examples, each with its answer, and a query without one (Brown et al. 2020).
+
+    With no examples it is zero-shot, with one one-shot. `names` stand before each side; the text ends with the colon
+    after which a model goes on, and `STOP` ends its answer.
+    """
+    asked, answered = names
+    blocks = [instruction] if instruction else []
+    for example in [*examples, (query, None)]:
+        require(len(example) == 2, f"an example is a text and its answer, not {example!r}", BadInput)
+        text, answer = example
+        for side in (text, answer or ""):
+            require(STOP not in side, f"an empty line would end the example {side!r}; take it out", BadInput)
+        blocks.append(f"{asked}: {text}\n{answered}:" + ("" if answer is None else f" {answer}"))
+    return STOP.join(blocks)

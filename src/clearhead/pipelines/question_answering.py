@@ -18,7 +18,7 @@ from clearhead.io import Progress
 from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
 from clearhead.text import Pieces, Tokenizer, Window
-from clearhead.text.special_tokens import Template
+from clearhead.text.encoding import Template
 from clearhead.text.windows import cut, room_for
 
 

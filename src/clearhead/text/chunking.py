@@ -5,16 +5,17 @@ The library's own time per character grows with the length of the text, and it w
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Self, cast
+from typing import Self
 
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from clearhead.text.encoding import Pieces, Span
 
+CHUNK = 10_000  # characters
 _PUNCTUATION = r"[!-/:-@\[-`{-~]"
 # BERT's pre-tokeniser parts at white space, at ideographs and at punctuation; RoBERTa's keeps a space with the word
 # that follows it, so only the place before a space is the same for both.
@@ -37,19 +38,21 @@ class Chunks:
     gaps: list[int]
     left_out: list[int]
 
-    def join(self, encoded: Sequence[tokenizers.Encoding], names: Mapping[int, str]) -> Pieces:
-        """The pieces of the whole text from the library's answers for the chunks; `names` are the tokens by id."""
+    def join(self, encoded: Sequence[Pieces]) -> Pieces:
+        """The pieces of the whole text from those of its chunks."""
         ids: list[int] = []
+        tokens: list[str] = []
         offsets: list[Span] = []
         words: list[int] = []
         for start, part in zip(self.starts, encoded, strict=True):
             seen = words[-1] + 1 if words else 0
             ids += part.ids
-            offsets += [(first + start, last + start) for first, last in part.offsets] if start else part.offsets
-            words += [word + seen for word in cast("list[int]", part.word_ids)]
+            tokens += part.tokens
+            offsets += [(first + start, last + start) for first, last in part.offsets]
+            words += [word + seen for word in part.words]
         if self.gaps:
             offsets = [(self._original(first), self._original(last)) for first, last in offsets]
-        return Pieces(ids, [names[i] for i in ids], offsets, words)
+        return Pieces(ids, tokens, offsets, words)
 
     def _original(self, offset: int) -> int:
         gap = bisect_right(self.gaps, offset)
@@ -65,7 +68,7 @@ class Chunker:
 
     cut: re.Pattern[str] | None
     longest_word: int | None
-    size: int = 10_000
+    size: int = CHUNK
 
     @classmethod
     def of(cls, library: tokenizers.Tokenizer) -> Self:

@@ -1,12 +1,18 @@
-"""What a vocabulary of small letters loses: whether a word has capitals (Paris, iPhone) or nothing else (NATO)."""
+"""What a model reads for a text: the pieces of the text, the special tokens round them, where each piece stands."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Self
 
-from clearhead.errors import BadInput, require
+import tokenizers
+
+from clearhead.errors import BadCheckpoint, BadInput, require
 
 Span = tuple[int, int]
+
+# kinds of words by their capitals, which a vocabulary of small letters loses: none, some (Paris, iPhone), all (NATO)
+CAPITALS = ("none", "some", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +23,7 @@ class Pieces:
     tokens: list[str]
     offsets: list[Span]
     words: list[int]
-    capitals: list[int] | None = None  # kinds of words, where the tokenizer tells them (see `text.encoding`)
+    capitals: list[int] | None = None  # an index into CAPITALS for each piece, where the tokenizer tells them
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -37,9 +43,9 @@ class Pieces:
 class Encoding:
     """What a model reads for one text or a pair, one entry a token; offsets and words are None at special tokens.
 
-    `segments` is what the model sees (all 0 in RoBERTa): the `sentences` as the family numbers them, or the kinds of
-    capitals, where the tokenizer tells them. `parts` holds the token positions of each text, in order, and is what the
-    methods below go by. Offsets count characters of that part's own text.
+    `segments` are the token_type_ids that the model sees (all 0 in RoBERTa): the `sentences` as the family numbers
+    them, or the kinds of capitals, where the tokenizer tells them. `parts` holds the token positions of each text, in
+    order, and is what the methods below go by. Offsets count characters of that part's own text.
     """
 
     ids: list[int]
@@ -118,11 +124,121 @@ class Encoding:
         return span
 
 
-KINDS = ("none", "some", "all")  # names of the kinds, in order
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A token that is always there."""
+
+    id: int
+    token: str
+    segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of a text."""
+
+    part: int
+    segment: int
+
+
+Layout = tuple[Special | Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The special tokens that a checkpoint puts round one text or two, found by looking at what its library does."""
+
+    single: Layout
+    pair: Layout
+
+    @classmethod
+    def probe(cls, library: tokenizers.Tokenizer) -> Self:
+        """Encode a short word alone and as a pair, and keep what came with it."""
+        word = _some_word(library)
+        return cls(_layout(library.encode(word)), _layout(library.encode(word, word)))
+
+    @property
+    def segments(self) -> bool:
+        """Whether the two texts of a pair are in different segments."""
+        # without a post-processor the library numbers them too, as no model does that joins texts without a token
+        told_apart = any(isinstance(item, Special) for item in self.pair)
+        return told_apart and len({item.segment for item in self.pair}) > 1
+
+    @property
+    def around_text(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids before one text and after it."""
+        place = next(i for i, item in enumerate(self.single) if isinstance(item, Slot))
+        sides = self.single[:place], self.single[place:]
+        before, after = (tuple(item.id for item in side if isinstance(item, Special)) for side in sides)
+        return before, after
+
+    def specials(self, *, pair: bool) -> int:
+        """How many special tokens an input has."""
+        return sum(isinstance(item, Special) for item in (self.pair if pair else self.single))
+
+    def wrap(self, first: Pieces, second: Pieces | None = None) -> Encoding:
+        """Put the special tokens round one text or two."""
+        texts = (first,) if second is None else (first, second)
+        parts = [range(0)] * len(texts)
+        ids: list[int] = []
+        sentences: list[int] = []
+        capitals: list[int] = []
+        tokens: list[str] = []
+        offsets: list[Span | None] = []
+        words: list[int | None] = []
+        for item in self.single if second is None else self.pair:
+            if isinstance(item, Special):
+                ids.append(item.id)
+                sentences.append(item.segment)
+                capitals.append(0)
+                tokens.append(item.token)
+                offsets.append(None)
+                words.append(None)
+            else:
+                pieces = texts[item.part]
+                parts[item.part] = range(len(ids), len(ids) + len(pieces))
+                ids.extend(pieces.ids)
+                sentences.extend([item.segment] * len(pieces))
+                capitals.extend(pieces.capitals or ())
+                tokens.extend(pieces.tokens)
+                offsets.extend(pieces.offsets)
+                words.extend(pieces.words)
+        segments = sentences if first.capitals is None else capitals
+        return Encoding(ids, segments, sentences, tokens, offsets, words, tuple(parts))
+
+    def wrap_ids(self, pieces: list[int]) -> list[int]:
+        """Put the special tokens round the ids of one text: all that a vector needs."""
+        ids: list[int] = []
+        for item in self.single:
+            ids.extend([item.id] if isinstance(item, Special) else pieces)
+        return ids
+
+
+def _some_word(library: tokenizers.Tokenizer) -> str:
+    try:
+        if library.encode("a", add_special_tokens=False).ids:
+            return "a"
+        return next(word for word in library.get_vocab() if library.encode(word, add_special_tokens=False).ids)
+    except Exception as error:  # the library raises plain Exception
+        reason = "no word gives a token" if isinstance(error, StopIteration) else error
+        raise BadCheckpoint(f"The tokenizer cannot encode ({reason}); its files are incomplete or damaged.") from None
+
+
+def _layout(encoded: tokenizers.Encoding) -> Layout:
+    items: list[Special | Slot] = []
+    for i, part in enumerate(encoded.sequence_ids):
+        item = (
+            Special(encoded.ids[i], encoded.tokens[i], encoded.type_ids[i])
+            if part is None
+            else Slot(part, encoded.type_ids[i])
+        )
+        if isinstance(item, Special) or item not in items:
+            items.append(item)
+    return tuple(items)
 
 
 def capitals_of(text: str, offsets: list[Span], words: list[int]) -> list[int]:
-    """For each piece, the kind of its word: 0 without capitals, 1 with some, 2 of nothing else."""
+    """For each piece, the kind of its word in CAPITALS."""
     found: list[int] = []
     for _, group in groupby(zip(words, offsets, strict=True), key=lambda piece: piece[0]):
         spans = [span for _, span in group]

@@ -4,9 +4,10 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import tokenizers
 from tokenizers import models, normalizers
@@ -14,9 +15,8 @@ from tokenizers import models, normalizers
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require, valid_text
 from clearhead.io import write_json
 from clearhead.text import families, files
-from clearhead.text.chunking import Chunker
-from clearhead.text.encoding import Encoding, Pieces, Span, capitals_of
-from clearhead.text.special_tokens import Template
+from clearhead.text.chunking import CHUNK, Chunker
+from clearhead.text.encoding import Encoding, Pieces, Span, Template, capitals_of
 
 # the names that the families of checkpoints give to each special token, the telling ones first
 _SPECIAL_NAMES = {
@@ -37,7 +37,6 @@ class Tokenizer:
         self.settings = dict(settings or {})
         self.template = Template.probe(library)
         self._library = library
-        self._chunker = Chunker.of(library)
         self._names = {token_id: token for token, token_id in library.get_vocab().items()}
         self._owns_spaces = any(start == 1 for start, _ in library.encode("a a", add_special_tokens=False).offsets)
         self._special = {role: token for role in _SPECIAL_NAMES if (token := self._find_special(role)) is not None}
@@ -98,7 +97,7 @@ class Tokenizer:
 
     def between(self, before: Sequence[int], after: Sequence[int], settings: Mapping[str, Any]) -> Self:
         """The same tokenizer, which puts these ids round a text and no others, with more settings."""
-        if self.template.round_one == (tuple(before), tuple(after)):
+        if self.template.around_text == (tuple(before), tuple(after)):
             return type(self)(self._library, {**self.settings, **settings})
         library = tokenizers.Tokenizer.from_str(self._library.to_str())
         library.post_processor = families.between(*([(self._names[i], i) for i in ids] for ids in (before, after)))
@@ -146,9 +145,13 @@ class Tokenizer:
 
     def pieces_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """The pieces of many texts, without special tokens."""
-        plans = [self._chunker.chunks(valid_text(text)) for text in texts]
-        encoded = iter(self._run([chunk for plan in plans for chunk in plan.texts]))
-        found = [plan.join([next(encoded) for _ in plan.texts], self._names) for plan in plans]
+        valid = [valid_text(text) for text in texts]
+        if all(len(text) <= CHUNK for text in valid):
+            found = [self._pieces(part) for part in self._run(valid)]
+        else:
+            plans = [self._chunker.chunks(text) for text in valid]
+            encoded = iter(self._run([chunk for plan in plans for chunk in plan.texts]))
+            found = [plan.join([self._pieces(next(encoded)) for _ in plan.texts]) for plan in plans]
         if self._owns_spaces:
             found = [
                 replace(pieces, offsets=_without_spaces(pieces.offsets, text))
@@ -164,7 +167,7 @@ class Tokenizer:
     def ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the ids of many texts, without special tokens: the fast way through a corpus."""
         valid = [valid_text(text) for text in texts]
-        if all(len(text) <= self._chunker.size for text in valid):  # sentences need no plan, which would cost a fifth
+        if all(len(text) <= CHUNK for text in valid):  # sentences need no plan, which would cost a fifth
             return [part.ids for part in self._run(valid, offsets=False)]
         plans = [self._chunker.chunks(text) for text in valid]
         encoded = iter(self._run([chunk for plan in plans for chunk in plan.texts], offsets=False))
@@ -247,6 +250,14 @@ class Tokenizer:
     def mask_id(self) -> int:
         """Id of the mask."""
         return self._special_id("mask")
+
+    @cached_property
+    def _chunker(self) -> Chunker:
+        return Chunker.of(self._library)
+
+    def _pieces(self, encoded: tokenizers.Encoding) -> Pieces:
+        ids = encoded.ids
+        return Pieces(ids, [self._names[i] for i in ids], encoded.offsets, cast("list[int]", encoded.word_ids))
 
     def _run(self, chunks: list[str], *, offsets: bool = True) -> list[tokenizers.Encoding]:
         try:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.text.encoding import Encoding, Pieces
-from clearhead.text.special_tokens import Template
+from clearhead.text.encoding import Encoding, Pieces, Template
 from clearhead.text.tokenizer import Tokenizer
 
 
