@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, cat, tensor
+from torch import Tensor, tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.inside.page import View, rounded
-from clearhead.nn.attention import key_value, scaled_dot_product, scaled_scores, self_attention
+from clearhead.nn.attention import key_value, scaled_dot_product, self_attention
 
 SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "kept.js", "main.js")
 
@@ -73,57 +73,32 @@ MAPPING: dict[str, Any] = {
 
 def by_hand(example: Example = THINKING_MACHINES) -> View:
     """Show self-attention as a calculation with editable numbers, from the slides' or from your own."""
+    matrices = {"query": example.query, "key": example.key, "value": example.value}
+    q, k, v = (example.x @ matrix for matrix in matrices.values())  # (H, T, K)
+    rest = (0, example.key_width - q.shape[-1])
+    z, weights = scaled_dot_product(F.pad(q, rest), F.pad(k, rest), v)
+    scores = q @ k.mT
+    heads = {"q": q, "k": k, "v": v, "scores": scores, "scaled": scores / example.key_width**0.5}
+    heads = matrices | heads | {"weights": weights, "z": z}
+    joined = z.transpose(0, 1).flatten(1)  # (T, H·K)
+    plain = example.x @ example.x.mT
     data = {
         "words": list(example.words),
         "x": rounded(example.x),
         "key_width": example.key_width,
-        "heads": [_head(example, head) for head in range(len(example.query))],
+        "heads": [{name: rounded(part[head]) for name, part in heads.items()} for head in range(len(q))],
         "output_matrix": rounded(example.output),
-        "joined": rounded(_joined(example)),
-        "output": rounded(_joined(example) @ example.output),
-        "basic": _basic(example.x),
+        "joined": rounded(joined),
+        "output": rounded(joined @ example.output),
+        "basic": {
+            "scores": rounded(plain),
+            "plain": rounded(plain @ example.x),
+            "weights": rounded(plain.softmax(-1)),
+            "z": rounded(self_attention(example.x)),
+        },
         "mapping": _mapping(),
     }
     return View.of("by-hand", "Attention by hand", SCRIPTS, data)
-
-
-def _projected(example: Example, head: int) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (example.x @ matrix[head] for matrix in (example.query, example.key, example.value))
-    rest = example.key_width - q.shape[-1]
-    return F.pad(q, (0, rest)), F.pad(k, (0, rest)), v
-
-
-def _joined(example: Example) -> Tensor:
-    """All heads side by side: (T, H·K)."""
-    return cat([scaled_dot_product(*_projected(example, head))[0] for head in range(len(example.query))], -1)
-
-
-def _head(example: Example, head: int) -> dict[str, Any]:
-    q, k, v = _projected(example, head)
-    drawn = v.shape[-1]
-    z, weights = scaled_dot_product(q, k, v)
-    return {
-        "query": rounded(example.query[head]),
-        "key": rounded(example.key[head]),
-        "value": rounded(example.value[head]),
-        "q": rounded(q[:, :drawn]),
-        "k": rounded(k[:, :drawn]),
-        "v": rounded(v),
-        "scores": rounded(q @ k.mT),
-        "scaled": rounded(scaled_scores(q, k)),
-        "weights": rounded(weights),
-        "z": rounded(z),
-    }
-
-
-def _basic(x: Tensor) -> dict[str, Any]:
-    scores = x @ x.mT
-    return {
-        "scores": rounded(scores),
-        "plain": rounded(scores @ x),
-        "weights": rounded(scores.softmax(-1)),
-        "z": rounded(self_attention(x)),
-    }
 
 
 def _mapping() -> dict[str, Any]:

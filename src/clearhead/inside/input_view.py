@@ -1,4 +1,4 @@
-"""What a model reads: a text cut into pieces, and the vectors of token, position and segment added up."""
+"""The input page: the tokens of a text, and the embeddings of token, position and segment with their sum."""
 
 # T tokens · E embedding width · D width
 
@@ -12,6 +12,7 @@ from clearhead.inside.page import View, check_length, rounded
 from clearhead.inside.trace import Traceable, encoded
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.hooks import evaluating
+from clearhead.text import Encoding
 from clearhead.text.encoding import CAPITALS
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
@@ -29,7 +30,7 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
         "texts": texts,
         "tokens": encoding.tokens,
         "ids": encoding.ids,
-        "words": [_source(texts, encoding.part_of(i), encoding.offsets[i]) for i in range(len(encoding))],
+        "words": [_characters(texts, encoding, position) for position in range(len(encoding))],
         "positions": [position for _, position, _ in encoding.rows()],
         "segments": [segment for _, _, segment in encoding.rows()],
         **({"capitals": [CAPITALS[kind] for kind in encoding.segments]} if "capital" in vectors else {}),
@@ -37,6 +38,12 @@ def summed_input(model: Traceable, text: str, pair: str | None = None, *, featur
         "vectors": {name: rounded(part[:, :features], 3) for name, part in vectors.items()},
     }
     return View.of("input", "Input", SCRIPTS, data)
+
+
+def _characters(texts: list[str], encoding: Encoding, position: int) -> str:
+    """The characters a token stands for; none for a special token."""
+    part, span = encoding.part_of(position), encoding.offsets[position]
+    return "" if part is None or span is None else texts[part][slice(*span)]
 
 
 def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dict[str, Tensor]:
@@ -50,7 +57,7 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
     with torch.no_grad(), evaluating(embeddings):
         parts = {"token": inner.token(row) * getattr(inner, "scale", 1.0)}
         if hasattr(inner, "position"):
-            parts["position"] = inner.position(torch.arange(len(ids), device=device) + first_position(inner))
+            parts["position"] = position_vectors(inner, len(ids))
         for name in ("segment", "capital"):
             if (table := getattr(inner, name, None)) is not None:
                 parts[name] = table(torch.tensor(segments, device=device))
@@ -64,11 +71,9 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
     return {name: part.float().cpu() for name, part in parts.items()}
 
 
-def first_position(embeddings: Any) -> int:
-    """Which row of the table belongs to the first token: RoBERTa keeps some for padding."""
-    return int(getattr(embeddings, "first_position", 0))
-
-
-def _source(texts: list[str], part: int | None, span: tuple[int, int] | None) -> str:
-    """The characters a token stands for; none for a special token."""
-    return "" if part is None or span is None else texts[part][slice(*span)]
+def position_vectors(embeddings: Any, length: int) -> Tensor:
+    """The vectors of the first positions, learned or fixed: (T, E)."""
+    # RoBERTa keeps the first rows of its table for padding
+    places = torch.arange(length, device=embeddings.token.weight.device) + getattr(embeddings, "first_position", 0)
+    found: Tensor = embeddings.position(places)
+    return found

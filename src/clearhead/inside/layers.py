@@ -1,4 +1,7 @@
-"""A text on its way through the layers: how alike its tokens are, what a mask head says, which features to take."""
+"""The layers page: hidden states, how alike the tokens are, the logit lens, and choices of features.
+
+The logit lens (nostalgebraist 2020) reads every layer's hidden states with the head of the language model.
+"""
 
 # T tokens · L layers · D width · k best
 
@@ -39,7 +42,7 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
         "kept": rounded(cosine_similarity(states[1:], states[:-1], dim=-1), 3),
         "stream": hasattr(model.encoder, "norm"),  # only what leaves a pre-norm encoder is normalised
         "head": head,
-        "said": None if head is None else _said(model, head, states, top),
+        "said": None if head is None else _logit_lens(model, head, states, top),
         "features": {name: rounded(cosines(x), 3) for name, x in feature_choices(states).items()},
     }
     return View.of("layers", "Through the layers", SCRIPTS, data)
@@ -70,22 +73,22 @@ def feature_choices(states: Tensor) -> dict[str, Tensor]:
     return choices
 
 
-def _said(model: Model, head: str, states: Tensor, top: int) -> list[list[list[Any]]]:
+def _logit_lens(model: Model, head: str, states: Tensor, top: int) -> list[list[list[list[Any]]]]:
     """For every layer and token, the language model's best tokens with their probabilities."""
     network: Network = model.network
     layout = Packed.of([states.shape[1]], model.device)
+    # a pre-norm encoder normalises its last states only, and the head knows nothing else
+    norm = getattr(model.encoder, "norm", lambda hidden: hidden)
     found = []
     with torch.no_grad(), evaluating(network):
-        for layer, hidden in enumerate(states.to(next(network.parameters()))):
-            # a pre-norm encoder normalises its last states only, and the head knows nothing else
-            last = layer == len(states) - 1
-            read = hidden if last or not hasattr(model.encoder, "norm") else model.encoder.norm(hidden)
-            scores = network.heads[head](read, layout).float().softmax(-1)
-            best = scores.topk(min(top, scores.shape[-1]))
+        *inner, last = states.to(next(network.parameters()))
+        for hidden in (*map(norm, inner), last):
+            probabilities = network.heads[head](hidden, layout).float().softmax(-1)
+            best = probabilities.topk(min(top, probabilities.shape[-1]))
             rows = zip(best.indices.tolist(), rounded(best.values), strict=True)
-            found.append([_named(model, ids, shares) for ids, shares in rows])
+            found.append([_named(model, *row) for row in rows])
     return found
 
 
-def _named(model: Model, ids: list[int], shares: list[float]) -> list[list[Any]]:
-    return [[model.tokenizer.id_to_token(i) or f"id {i}", share] for i, share in zip(ids, shares, strict=True)]
+def _named(model: Model, ids: list[int], probabilities: list[float]) -> list[list[Any]]:
+    return [[model.tokenizer.id_to_token(i) or f"id {i}", p] for i, p in zip(ids, probabilities, strict=True)]

@@ -1,4 +1,4 @@
-"""Where a token stands, as pictures: both sinusoidal layouts, rotary positions, and the table a model has learnt."""
+"""The positions page: both sinusoidal layouts, rotary positions, and the table a model has learnt."""
 
 # T positions · D width
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.inside.input_view import first_position
+from clearhead.inside.input_view import position_vectors
 from clearhead.inside.page import View, cosines, rounded
 from clearhead.inside.trace import Traceable
 from clearhead.nn.embeddings import inner_of
@@ -44,40 +44,12 @@ def position_tables(model: Traceable | None = None, *, length: int = 64, width: 
     return View.of("positions", "Positions", SCRIPTS, data)
 
 
-def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> dict[str, Any]:
-    """The first `width` features; the similarity is the cosine of whole vectors."""
-    return {
-        "name": name,
-        "about": about,
-        "features": "feature",
-        "vectors": rounded(vectors[:, :width], 3),
-        "similarity": rounded(cosines(vectors), 3),
-    }
-
-
-def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
-    """Cosines of the angles by which each pair of features is turned."""
-    half = rotary.cos.shape[-1] // 2
-    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, half:].cpu()
-    # a vector of ones turned to i, times the same turned to j, is the mean of cos((i - j) · frequency)
-    similarity = (cos @ cos.mT + sin @ sin.mT) / half
-    return {
-        "name": name,
-        "about": "Su et al. 2021: nothing is added; queries and keys are turned by these angles (their cosines are "
-        "shown). The similarity of two positions depends on their distance alone.",
-        "features": PAIRS,
-        "vectors": rounded(cos, 3),
-        "similarity": rounded(similarity, 3),
-    }
-
-
 def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
     inner = inner_of(encoder.embeddings)
     shown = min(length, encoder.max_length)
     if hasattr(inner, "position"):
-        where = torch.arange(shown, device=inner.token.weight.device) + first_position(inner)
         with torch.no_grad():
-            vectors = inner.position(where).float().cpu()
+            vectors = position_vectors(inner, shown).float().cpu()
         about = f"The table of this model: {vectors.shape[1]} features, of which the first {width} are shown."
         kind = "learned" if isinstance(inner.position, nn.Embedding) else "fixed"
         return _table(f"{kind}, of this model", about, vectors, width)
@@ -86,3 +58,30 @@ def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
     if rotary is None:
         raise WrongTask("this model has no vectors of positions to show; leave the model out")
     return _rotary("rotary, of this model", rotary, shown)
+
+
+def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> dict[str, Any]:
+    """The first `width` features; the similarity is the cosine of whole vectors."""
+    return _shown(name, about, "feature", vectors[:, :width], cosines(vectors))
+
+
+def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
+    """Cosines of the angles by which each pair of features is rotated."""
+    half = rotary.cos.shape[-1] // 2
+    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, half:].cpu()
+    about = (
+        "Su et al. 2021: nothing is added; queries and keys are turned by these angles (their cosines are shown). "
+        "The similarity of two positions depends on their distance alone."
+    )
+    # a vector of ones turned to i, times the same turned to j, is the mean of cos((i - j) · frequency)
+    return _shown(name, about, PAIRS, cos, (cos @ cos.mT + sin @ sin.mT) / half)
+
+
+def _shown(name: str, about: str, features: str, vectors: Tensor, similarity: Tensor) -> dict[str, Any]:
+    return {
+        "name": name,
+        "about": about,
+        "features": features,
+        "vectors": rounded(vectors, 3),
+        "similarity": rounded(similarity, 3),
+    }

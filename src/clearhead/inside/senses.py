@@ -1,9 +1,8 @@
-"""One word in several texts: how near its occurrences are, layer by layer, as a table of cosines and as a map."""
+"""The senses page: one word in several texts, and how near its occurrences are in every layer, by cosine and PCA."""
 
 # n occurrences · L layers · D width
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,8 +13,7 @@ from clearhead.errors import BadInput, require
 from clearhead.inside.layers import layer_states
 from clearhead.inside.page import View, cosines, rounded
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.senses import find_word
-from clearhead.text import Encoding
+from clearhead.pipelines.senses import Occurrence, find_word
 
 SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "shared/svg.js", "map.js", "main.js")
 LIMIT = 100  # occurrences; a table of their squares is kept for every layer
@@ -64,43 +62,49 @@ EXAMPLES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """A word at text[start:end], with its sense; "" where nobody has named it."""
-
-    text: str
-    start: int
-    end: int
-    sense: str
-
-
 def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> View:
     """Show the occurrences of a word in texts, or in texts by sense: {"money": […], "river": […]}.
 
     Without texts, those of the lectures are taken: bank, apple, train.
     """
-    found = occurrences(word, _by_sense(word, texts))
-    vectors = occurrence_vectors(model, found)  # (L + 1, n, D)
+    by_sense = _by_sense(word, texts)
+    names, lines = list(by_sense), [text for group in by_sense.values() for text in group]
+    found = occurrences(word, by_sense)
+    vectors = occurrence_vectors(model, lines, found)  # (L + 1, n, D)
     maps = [principal_plane(layer) for layer in vectors]
     near = cosines(vectors)
     data = {
         "word": word,
-        "occurrences": [{"text": o.text, "start": o.start, "end": o.end, "sense": o.sense} for o in found],
+        "occurrences": [
+            {"text": lines[one.index], "start": one.start, "end": one.end, "sense": names[one.sense]} for one in found
+        ],
         "cosines": rounded(near, 3),
         "maps": [rounded(places, 3) for places, _ in maps],
         "shares": [rounded(shares, 3) for _, shares in maps],
-        "gaps": _gaps(near, found),
+        "gaps": None if "" in names else _gaps(near, found),
     }
     return View.of("senses", f"Senses of {word}", SCRIPTS, data)
 
 
-def occurrences(word: str, texts: Mapping[str, Sequence[str]]) -> list[Occurrence]:
-    """Where the word stands in the texts, as a whole word, in upper or lower case."""
+def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Mapping[str, Sequence[str]]:
+    if texts is None:
+        require(
+            word in EXAMPLES,
+            f"there are no example texts for {word!r}; give some, or choose {', '.join(EXAMPLES)}",
+            BadInput,
+        )
+        texts = EXAMPLES[word]
+    require(not isinstance(texts, str), "texts must be a list of texts, not one text", BadInput)
+    return texts if isinstance(texts, Mapping) else {"": texts}
+
+
+def occurrences(word: str, by_sense: Mapping[str, Sequence[str]]) -> list[Occurrence]:
+    """Where the word stands, as a whole word, in upper or lower case; texts and senses are numbered in their order."""
     require(bool(word.strip()), "the word is empty; name one", BadInput)
+    texts = [(sense, text) for sense, group in enumerate(by_sense.values()) for text in group]
     found = [
-        Occurrence(text, start, end, sense)
-        for sense, group in texts.items()
-        for text in group
+        Occurrence(text[start:end], index, start, end, sense)
+        for index, (sense, text) in enumerate(texts)
         for start, end in find_word([word.strip()], text)
     ]
     require(
@@ -111,18 +115,15 @@ def occurrences(word: str, texts: Mapping[str, Sequence[str]]) -> list[Occurrenc
     return found
 
 
-def occurrence_vectors(model: Model, found: Sequence[Occurrence]) -> Tensor:
+def occurrence_vectors(model: Model, texts: Sequence[str], found: Sequence[Occurrence]) -> Tensor:
     """One vector for each layer and occurrence, the mean over the word's pieces: (L + 1, n, D)."""
-    encodings = model.tokenizer.encode_batch([one.text for one in found])
-    pieces = [_pieces(encoding, one) for encoding, one in zip(encodings, found, strict=True)]
-    states = layer_states(model, encodings)
-    return torch.stack([x[:, own.start : own.stop].mean(1) for x, own in zip(states, pieces, strict=True)], 1)
-
-
-def _pieces(encoding: Encoding, one: Occurrence) -> range:
-    pieces = encoding.pieces_of_span(one.start, one.end)
-    require(len(pieces) > 0, f"the tokenizer writes no piece for {one.text[one.start : one.end]!r}", BadInput)
-    return pieces
+    encodings = model.tokenizer.encode_batch([texts[one.index] for one in found])
+    vectors = []
+    for one, encoding, states in zip(found, encodings, layer_states(model, encodings), strict=True):
+        pieces = encoding.pieces_of_span(one.start, one.end)
+        require(len(pieces) > 0, f"the tokenizer writes no piece for {one.text!r}", BadInput)
+        vectors.append(states[:, pieces.start : pieces.stop].mean(1))
+    return torch.stack(vectors, 1)
 
 
 def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,24 +141,12 @@ def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
     return (places * signs.where(signs != 0, 1.0)).float(), shares.float()
 
 
-def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Mapping[str, Sequence[str]]:
-    if texts is None:
-        require(
-            word in EXAMPLES,
-            f"there are no example texts for {word!r}; give some, or choose {', '.join(EXAMPLES)}",
-            BadInput,
-        )
-        texts = EXAMPLES[word]
-    require(not isinstance(texts, str), "texts must be a list of texts, not one text", BadInput)
-    return texts if isinstance(texts, Mapping) else {"": texts}
-
-
 def _gaps(near: Tensor, found: Sequence[Occurrence]) -> list[dict[str, Any]] | None:
-    """By layer, the mean cosine within senses and between them; None where no senses are named."""
-    senses = [one.sense for one in found]
-    same = torch.tensor([[a == b for b in senses] for a in senses])
+    """By layer, the mean cosine within senses and between them; None where there are not two senses to compare."""
+    senses = torch.tensor([one.sense for one in found])
+    same = senses[:, None] == senses
     others = ~torch.eye(len(found), dtype=torch.bool)
-    if "" in senses or same.all() or not (same & others).any():
+    if same.all() or not (same & others).any():
         return None
     within, between = near[:, same & others].mean(-1), near[:, ~same].mean(-1)
     pairs = zip(rounded(within, 3), rounded(between, 3), strict=True)
