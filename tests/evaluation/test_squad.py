@@ -10,7 +10,7 @@ from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, NotFound
 from clearhead.evaluation import squad as nbest
 from clearhead.evaluation.squad import (
-    Candidate,
+    ScoredText,
     exact_match,
     f1,
     f1_or_none,
@@ -146,13 +146,16 @@ def test_best_threshold_is_attained_never_beaten_and_order_does_not_matter(rows,
 
 
 def test_nbest():
-    lists = {"q": [Candidate("Paris", 3.0), Candidate("", 2.0), Candidate("in Paris", 1.0)], "r": [Candidate("", 1.0)]}
+    lists = {
+        "q": [ScoredText("Paris", 3.0), ScoredText("", 2.0), ScoredText("in Paris", 1.0)],
+        "r": [ScoredText("", 1.0)],
+    }
     assert nbest.decide(lists) == ({"q": "Paris", "r": ""}, {"q": -1.0, "r": 0.0})
     golds = {"q": ["in Paris"], "r": []}
     assert nbest.oracle(golds, lists, 1)["exact"] == 50
     assert nbest.oracle(golds, lists, 3)["exact"] == 100
     with pytest.raises(BadInput, match="'q' has no empty candidate"):
-        nbest.decide({"q": [Candidate("x", 1.0)]})
+        nbest.decide({"q": [ScoredText("x", 1.0)]})
     with pytest.raises(BadInput, match="n is 0"):
         nbest.oracle(golds, lists, 0)
     with pytest.raises(BadInput, match="'q' has no candidate"):
@@ -176,12 +179,12 @@ def test_files(tmp_path):
 
 
 def test_files_of_candidates(tmp_path):
-    lists = {"q": [Candidate("Paris", 3.0), Candidate("", 2.0)], "é": []}
+    lists = {"q": [ScoredText("Paris", 3.0), ScoredText("", 2.0)], "é": []}
     write_nbest(tmp_path / "n.json", lists)
     assert read_nbest(tmp_path / "n.json") == lists
     theirs = {"q": [{"text": "Paris", "probability": 0.7, "start_logit": 1.0, "end_logit": 2.5}]}
     (tmp_path / "n.json").write_text(json.dumps(theirs))
-    assert read_nbest(tmp_path / "n.json") == {"q": [Candidate("Paris", 3.5)]}
+    assert read_nbest(tmp_path / "n.json") == {"q": [ScoredText("Paris", 3.5)]}
     write_predictions(tmp_path / "p.json", {"é": "ü"})
     assert read_predictions(tmp_path / "p.json") == {"é": "ü"}
     with pytest.raises(BadInput, match="gives a list of candidates for each"):
@@ -194,7 +197,7 @@ def test_files_of_candidates(tmp_path):
 
 
 def test_candidates_are_scored_by_the_rules_of_their_data():
-    lists = {"q": [Candidate("", 4.0), Candidate("Paris", 3.0)], "r": [Candidate("Rome", 2.0), Candidate("", 1.0)]}
+    lists = {"q": [ScoredText("", 4.0), ScoredText("Paris", 3.0)], "r": [ScoredText("Rome", 2.0), ScoredText("", 1.0)]}
     both, one = {"q": ["Paris"], "r": ["Rome"]}, {"q": ["Paris"], "r": []}
     assert nbest.predictions_of(both, lists) == {"q": "Paris", "r": "Rome"}
     assert nbest.score_nbest(both, lists) == squad1(both, nbest.predictions_of(both, lists))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, require
 from clearhead.evaluation.checks import same_length
@@ -70,16 +70,12 @@ def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]
 def _numbers(gold: Values, predicted: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     same_length(gold, predicted)
     require(len(gold) > 1, "A correlation needs at least two items, there is 1.", BadInput)
-    x, y = _real(gold), _real(predicted)
-    require(bool(np.isfinite(x).all() and np.isfinite(y).all()), "A score is nan or infinite; give numbers.", BadInput)
-    return x, y
-
-
-def _real(values: ArrayLike) -> NDArray[np.float64]:
     try:
-        return np.asarray(values, dtype=np.float64).reshape(-1)
+        x, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in (gold, predicted))
     except (TypeError, ValueError) as error:
         raise BadInput(f"The scores are not numbers ({error}).") from None
+    require(bool(np.isfinite(x).all() and np.isfinite(y).all()), "A score is nan or infinite; give numbers.", BadInput)
+    return x, y
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

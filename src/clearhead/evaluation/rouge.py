@@ -145,25 +145,11 @@ def _score(shared: int, wanted: int, given: int) -> RougeScore:
     return RougeScore(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
 
 
-_IRREGULAR = {
-    "skies": "sky",
-    "sky": "sky",
-    "dying": "die",
-    "lying": "lie",
-    "tying": "tie",
-    "news": "news",
-    "innings": "inning",
-    "inning": "inning",
-    "outings": "outing",
-    "outing": "outing",
-    "cannings": "canning",
-    "canning": "canning",
-    "howe": "howe",
-    "proceed": "proceed",
-    "exceed": "exceed",
-    "succeed": "succeed",
-}
-
+_IRREGULAR = (
+    "skies>sky sky>sky dying>die lying>lie tying>tie news>news innings>inning inning>inning outings>outing "
+    "outing>outing cannings>canning canning>canning howe>howe proceed>proceed exceed>exceed succeed>succeed"
+)
+_STEMS = dict(rule.split(">") for rule in _IRREGULAR.split())
 # suffix > replacement; the first suffix that fits decides, even if its condition then forbids the change
 _PLURALS = "sses>ss ies>i ss>ss s>"
 _DOUBLE_SUFFIXES = (
@@ -176,8 +162,8 @@ _LAST_ENDINGS = "al ance ence er ic able ible ant ement ment ent ion ou ism ate 
 
 def porter_stem(word: str) -> str:
     """The stem of a lower-case English word: "relational" and "relate" give "relat"."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
+    if word in _STEMS:
+        return _STEMS[word]
     if len(word) <= 2:
         return word
     word = _without_plural(word)

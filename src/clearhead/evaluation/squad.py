@@ -139,37 +139,40 @@ def _check(golds: Golds, predictions: Mapping[str, str]) -> None:
 LISTED = 20  # candidates of a question, as many as BERT's script writes
 
 
-class Candidate(NamedTuple):
-    """A possible answer and its score; the empty text stands for no answer."""
+class ScoredText(NamedTuple):
+    """A candidate of an n-best file: a possible answer and its logit; the empty text stands for no answer."""
 
     text: str
     score: float
 
 
-def decide(nbest: Mapping[str, Sequence[Candidate]]) -> tuple[dict[str, str], dict[str, float]]:
+NBest = Mapping[str, Sequence[ScoredText]]
+
+
+def decide(nbest: NBest) -> tuple[dict[str, str], dict[str, float]]:
     """Give the best non-empty answer of each question and, as BERT's null odds, how far no answer scores above it.
 
     Both go into `squad2`. Every list needs a candidate "": without its score there is nothing to compare.
     """
-    predictions: dict[str, str] = {}
     odds: dict[str, float] = {}
     for name, candidates in nbest.items():
         nothing = max((candidate.score for candidate in candidates if not candidate.text), default=None)
         if nothing is None:
             raise BadInput(f"Question {name!r} has no empty candidate; add one with the score of no answer.")
-        answers = [candidate for candidate in candidates if candidate.text]
-        best = max(answers, key=lambda candidate: candidate.score, default=Candidate("", nothing))
-        predictions[name], odds[name] = best.text, nothing - best.score
-    return predictions, odds
+        odds[name] = nothing - max((candidate.score for candidate in candidates if candidate.text), default=nothing)
+    return best_texts(nbest), odds
 
 
-def best_texts(nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+def best_texts(nbest: NBest) -> dict[str, str]:
     """Give the best answer of each question where every question has one, as in SQuAD 1.1."""
-    ranked = {name: sorted(given, key=lambda candidate: -candidate.score) for name, given in nbest.items()}
-    return {name: next((candidate.text for candidate in given if candidate.text), "") for name, given in ranked.items()}
+    none = ScoredText("", -math.inf)
+    return {
+        name: max((one for one in candidates if one.text), key=lambda one: one.score, default=none).text
+        for name, candidates in nbest.items()
+    }
 
 
-def predictions_of(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
+def predictions_of(golds: Golds, nbest: NBest) -> dict[str, str]:
     """Give one text for each question; the empty one, where some have no answer, if none scores highest."""
     if all(golds.values()):
         return best_texts(nbest)
@@ -177,7 +180,7 @@ def predictions_of(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> di
     return {name: "" if odds[name] > 0 else text for name, text in texts.items()}
 
 
-def score_nbest(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[str, float]:
+def score_nbest(golds: Golds, nbest: NBest) -> dict[str, float]:
     """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
     all_there(golds, nbest, "list of candidates")
     if all(golds.values()):
@@ -185,45 +188,58 @@ def score_nbest(golds: Golds, nbest: Mapping[str, Sequence[Candidate]]) -> dict[
     return squad2(golds, *decide(nbest), threshold=0.0)
 
 
-def oracle(golds: Golds, nbest: Mapping[str, Sequence[Candidate]], n: int) -> dict[str, float]:
+def oracle(golds: Golds, nbest: NBest, n: int) -> dict[str, float]:
     """Score by SQuAD 2.0 as if the best of each question's first n candidates had been chosen: an upper bound."""
     require(n > 0, f"n is {n}; look at 1 or more candidates.", BadInput)
     all_there(golds, nbest, "list of candidates")
+
+    def worth(texts: Sequence[str], candidate: str) -> tuple[float, float]:
+        alone = squad2({"": texts}, {"": candidate})
+        return alone["f1"], alone["exact"]
+
     chosen: dict[str, str] = {}
     for name, texts in golds.items():
         candidates = nbest[name][:n]
         require(bool(candidates), f"Question {name!r} has no candidate; give at least an empty answer.", BadInput)
-        chosen[name] = max((c.text for c in candidates), key=lambda text: _worth(texts, text))
+        chosen[name] = max((one.text for one in candidates), key=lambda text: worth(texts, text))
     return squad2(golds, chosen)
-
-
-def _worth(texts: Sequence[str], candidate: str) -> tuple[float, float]:
-    metrics = squad2({"": texts}, {"": candidate})
-    return metrics["f1"], metrics["exact"]
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
     """SQuAD predictions: an object with the answer's text for each id."""
-    content = read_json(path)
-    good = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
-    require(good, f"{path} must hold one JSON object that gives a text for each question id.", BadInput)
-    return dict(content)
+    return _read(path, "a text", lambda value: isinstance(value, str))
 
 
 def read_no_answer(path: str | Path) -> dict[str, float]:
     """SQuAD 2.0's na_prob file: an object with the no-answer probability for each id."""
-    content = read_json(path)
-    good = isinstance(content, dict) and all(type(value) in (int, float) for value in content.values())
-    require(good, f"{path} must hold one JSON object that gives a number for each question id.", BadInput)
-    return {name: float(value) for name, value in content.items()}
+    return {name: float(value) for name, value in _read(path, "a number", _is_number).items()}
 
 
-def read_nbest(path: str | Path) -> dict[str, list[Candidate]]:
+def read_nbest(path: str | Path) -> dict[str, list[ScoredText]]:
     """Candidates for each id, as `write_nbest` has them; or as BERT has, with start_logit and end_logit for a score."""
-    content = read_json(path)
-    good = isinstance(content, dict) and all(isinstance(given, list) for given in content.values())
-    require(good, f"{path} must hold one JSON object that gives a list of candidates for each question id.", BadInput)
+    content = _read(path, "a list of candidates", lambda value: isinstance(value, list))
     return {name: [_candidate(item, f"{path}, question {name!r}") for item in given] for name, given in content.items()}
+
+
+def _candidate(item: Any, where: str) -> ScoredText:
+    record = item if isinstance(item, dict) else {}
+    logits = [record.get(name) for name in (("score",) if "score" in record else ("start_logit", "end_logit"))]
+    fits = isinstance(record.get("text"), str) and all(map(_is_number, logits))
+    require(
+        fits, f"{where} has the candidate {item!r}; give a text and a score, or start_logit and end_logit.", BadInput
+    )
+    return ScoredText(record["text"], float(sum(logits)))  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _read(path: str | Path, what: str, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    content = read_json(path)
+    good = isinstance(content, dict) and all(map(fits, content.values()))
+    require(good, f"{path} must hold one JSON object that gives {what} for each question id.", BadInput)
+    return dict(content)
 
 
 def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
@@ -231,18 +247,9 @@ def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
     _write(path, dict(predictions))
 
 
-def write_nbest(path: str | Path, nbest: Mapping[str, Sequence[Candidate]]) -> None:
+def write_nbest(path: str | Path, nbest: NBest) -> None:
     """Write the candidates of each question, best first."""
     _write(path, {name: [candidate._asdict() for candidate in given] for name, given in nbest.items()})
-
-
-def _candidate(item: Any, where: str) -> Candidate:
-    record = item if isinstance(item, dict) else {}
-    names = ("score",) if "score" in record else ("start_logit", "end_logit")
-    logits = [record.get(name) for name in names]
-    if not isinstance(record.get("text"), str) or not all(type(logit) in (int, float) for logit in logits):
-        raise BadInput(f"{where} has the candidate {item!r}; give a text and a score, or start_logit and end_logit.")
-    return Candidate(record["text"], float(sum(logit for logit in logits if logit is not None)))
 
 
 def _write(path: str | Path, content: Any) -> None:

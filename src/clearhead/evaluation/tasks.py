@@ -17,7 +17,7 @@ from clearhead.evaluation.retrieval import average_precision, ndcg, precision, r
 from clearhead.evaluation.rouge import score_summaries, write_summaries
 from clearhead.evaluation.squad import (
     LISTED,
-    Candidate,
+    ScoredText,
     golds_of,
     predictions_of,
     score_nbest,
@@ -57,7 +57,7 @@ def evaluate_answers(
 
 def candidates_of(
     model: Model, examples: Sequence[QuestionExample], *, top: int, progress: Progress | None = None
-) -> dict[str, list[Candidate]]:
+) -> dict[str, list[ScoredText]]:
     """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
     questions, contexts = [example.question for example in examples], [example.context for example in examples]
     found: list[Answer] = model.answer(
@@ -65,8 +65,8 @@ def candidates_of(
     )
     lists = {}
     for example, answer in zip(examples, found, strict=True):
-        spans = [Candidate(one.text, one.logit) for one in answer.candidates]
-        lists[example.id] = sorted([*spans, Candidate("", answer.null_score)], key=lambda one: -one.score)
+        spans = [ScoredText(one.text, one.logit) for one in answer.candidates]
+        lists[example.id] = sorted([*spans, ScoredText("", answer.null_score)], key=lambda one: -one.score)
     return lists
 
 
