@@ -203,13 +203,9 @@ def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[T
     table = SpanTable.of(len(pieces), firsts, passages, tables, search.longest)
     total = table.log_total
     found: dict[tuple[int, int], Candidate] = {}
-    for first, last, logit in table.best():
-        if search.whole_words:
-            first, last = whole_words(pieces.words, first, last)
-        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
-        if context[start:end].strip():
-            one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
-            found.setdefault((start, end), one)
+    for start, end, logit in spans_of_text(context, pieces, table, search):
+        one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
+        found.setdefault((start, end), one)
         if len(found) == search.top:
             break
     candidates = tuple(found.values())
@@ -219,6 +215,19 @@ def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[T
     return Answer(best.text, best.start, best.end, best.score, table.null, candidates)
 
 
-def whole_words(words: list[int], first: int, last: int) -> tuple[int, int]:
-    """Widen a run of pieces: from the first piece of the first word to the last piece of the last."""
-    return bisect_left(words, words[first]), bisect_right(words, words[last]) - 1
+def spans_of_text(
+    context: str, pieces: Pieces, table: SpanTable, search: Search, *, offset: int = 0
+) -> Iterator[tuple[int, int, float]]:
+    """Start, end and logit of all spans that are more than white space, the best first.
+
+    `offset` is the piece of the text that the table begins with.
+    """
+    for first, last, logit in table.best():
+        first, last = first + offset, last + offset
+        if search.whole_words:
+            # from the first piece of the first word to the last piece of the last
+            words = pieces.words
+            first, last = bisect_left(words, words[first]), bisect_right(words, words[last]) - 1
+        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
+        if context[start:end].strip():
+            yield start, end, logit

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
-from clearhead.pipelines.question_answering import Search, SpanTable, read_passages, whole_words
+from clearhead.pipelines.question_answering import Search, SpanTable, read_passages, spans_of_text
 from clearhead.pipelines.runner import paired
 from clearhead.text import Pieces, Window
 
@@ -120,31 +120,19 @@ def _answers(
     null = 1.0
     for window, table in zip(windows, tables, strict=True):
         passage = window.passage
-        spans = SpanTable.of(len(passage), [0], [passage], [_log_probabilities(table, passage)], search.longest)
+        spans = SpanTable.of(len(passage), [0], [passage], [_log_probs(table, passage)], search.longest)
         null = min(null, math.exp(spans.null))
-        for start, end, score in islice(_spans(context, pieces, window.first, spans, search), search.top):
+        best = spans_of_text(context, pieces, spans, search, offset=window.first)
+        for start, end, log_prob in islice(best, search.top):
             text = context[start:end]
             same = found.setdefault(text.lower(), {"score": 0.0, "start": start, "end": end, "answer": text})
-            same["score"] += score
+            same["score"] += math.exp(log_prob)
     return list(found.values()), null
 
 
-def _log_probabilities(table: Tensor, positions: range) -> Tensor:
-    """Logits (tokens, 2) of a window -> logarithms of probabilities among [CLS] and the context."""
+def _log_probs(table: Tensor, positions: range) -> Tensor:
+    """Logits (tokens, 2) of a window -> log-probabilities among [CLS] and the context."""
     may_answer = torch.zeros(len(table), 1, dtype=torch.bool)
     may_answer[0] = True
     may_answer[positions.start : positions.stop] = True
     return table.masked_fill(~may_answer, -torch.inf).log_softmax(0)
-
-
-def _spans(
-    context: str, pieces: Pieces, offset: int, spans: SpanTable, search: Search
-) -> Iterator[tuple[int, int, float]]:
-    """Start, end and score of a window's spans, the best first; `offset` is the window's first piece."""
-    for first, last, score in spans.best():
-        first, last = first + offset, last + offset
-        if search.whole_words:
-            first, last = whole_words(pieces.words, first, last)
-        start, end = pieces.offsets[first][0], pieces.offsets[last][1]
-        if context[start:end].strip():
-            yield start, end, math.exp(score)
