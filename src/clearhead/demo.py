@@ -10,14 +10,10 @@ import typer
 
 import clearhead as ch
 from clearhead.errors import ClearheadError
+from clearhead.inside.senses import EXAMPLES
 from clearhead.studio.examples import NUS, PHARMACY
 
-BANKS = (
-    "She went to the bank to get some money.",
-    "The bank raised its interest rates again.",
-    "He sat on the bank of the river and watched the water.",
-    "The boat was tied to the muddy bank of the stream.",
-)
+BANKS = (*EXAMPLES["bank"]["money"][:2], *EXAMPLES["bank"]["river"])
 
 
 def scores(found: Any) -> str:
@@ -25,33 +21,24 @@ def scores(found: Any) -> str:
     return "   ".join(f"{label} {score:.2f}" for label, score in found.scores.items())
 
 
-def words(found: Any) -> str:
-    """What may stand behind a mask."""
-    return "   ".join(f"{one.token} {one.score:.2f}" for one in found.predictions)
-
-
 def answer(found: Any) -> str:
     """An answer with its place in the passage."""
     return "(no answer)" if found.text is None else f"{found.text!r}, characters {found.start} to {found.end}"
 
 
-def entities(found: Any) -> str:
-    """Names with their kinds."""
-    return "   ".join(f"{one.text} {one.label}" for one in found.entities) or "(none)"
-
-
-def table(found: Any) -> str:
-    """How near each pair is."""
-    return "\n".join(" ".join(f"{cosine:5.2f}" for cosine in row) for row in found.cosines.tolist())
-
-
 # a line that is shown and run, and what is shown of its result
 TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
-    ('model.fill("She opened the [MASK] and walked into the room.", top=3)', words),
+    (
+        'model.fill("She opened the [MASK] and walked into the room.", top=3)',
+        lambda found: "   ".join(f"{one.token} {one.score:.2f}" for one in found.predictions),
+    ),
     ('model.answer("What can we learn in NUS?", passage)', answer),
     ('model.answer("What does NUS stand for?", passage)', answer),
     ('model.answer("Who painted the ceiling?", passage)    # the passage does not say', answer),
-    ('model.tag("Ada Lovelace lived in London and wrote to Charles Babbage.")', entities),
+    (
+        'model.tag("Ada Lovelace lived in London and wrote to Charles Babbage.")',
+        lambda found: "   ".join(f"{one.text} {one.label}" for one in found.entities) or "(none)",
+    ),
     ('model.classify("A warm, funny and clever film.")', scores),
     ('model.classify("URGENT! You have won a 1 week FREE membership. Call 09061701461 now!", skill="spam")', scores),
     ('model.compare("A soccer game with multiple males playing.", "Some men are playing a sport.")', scores),
@@ -61,7 +48,10 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
         f'model.search("{PHARMACY[0]}", notes, top=2)',
         lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
     ),
-    ('model.senses("bank", banks)    # two of money, two of rivers: how near, by cosine', table),
+    (
+        'model.senses("bank", banks)    # two of money, two of rivers: how near, by cosine',
+        lambda found: "\n".join(" ".join(f"{cosine:5.2f}" for cosine in row) for row in found.cosines.tolist()),
+    ),
     (
         'ch.trace(model, "The animal didn\'t cross the street because it was too tired").heads().save(page)',
         lambda path: f"wrote {path}: open it in a browser, and see what looks at what",

@@ -129,7 +129,7 @@ def positions(
 
     Example: `clearhead look positions --length 128`
     """
-    from clearhead.inside.positions import position_tables
+    from clearhead.inside.input_view import position_tables
     from clearhead.pipelines.model import load
 
     return position_tables(None if model is None else load(model), length=length)

@@ -3,9 +3,9 @@
 from clearhead.inside.by_hand import by_hand as by_hand
 from clearhead.inside.decoding import decoding as decoding
 from clearhead.inside.faithfulness import why as why
+from clearhead.inside.input_view import position_tables as position_tables
 from clearhead.inside.input_view import summed_input as summed_input
 from clearhead.inside.layers import through_layers as through_layers
 from clearhead.inside.page import live as live
-from clearhead.inside.positions import position_tables as position_tables
 from clearhead.inside.runs import training_runs as training_runs
 from clearhead.inside.senses import senses_of as senses_of

@@ -1,25 +1,29 @@
-"""The input page: the tokens of a text, and the embeddings of token, position and segment with their sum."""
+"""Two pages of what a model reads: a text as the sum of its embeddings, and ways to write a position as a vector."""
 
-# T tokens · E embedding width · D width
+# T tokens or positions · E embedding width · D width
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, check_length, rounded
-from clearhead.inside.trace import Traceable, encoded
+from clearhead.errors import BadInput, WrongTask, require
+from clearhead.inside.page import View, check_length, cosines, rounded
+from clearhead.inside.trace import encoded
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.hooks import evaluating
+from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
+from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 from clearhead.text.encoding import CAPITALS
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
 LIMIT = 512  # tokens; beyond them the page is a megabyte and more
+MAX_POSITIONS = 256  # a table of similarities grows with their square
+PAIRS = "pair of features"
 
 
-def summed_input(model: Traceable, text: str, pair: str | None = None, *, features: int = 64) -> View:
+def summed_input(model: Model, text: str, pair: str | None = None, *, features: int = 64) -> View:
     """Show the pieces of a text and the sum that the first layer gets; of each vector the first `features`."""
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
     encoding = encoded(model, text, pair)
@@ -71,9 +75,79 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
     return {name: part.float().cpu() for name, part in parts.items()}
 
 
+def position_tables(model: Model | None = None, *, length: int = 64, width: int = 64) -> View:
+    """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too."""
+    require(
+        1 < length <= MAX_POSITIONS, f"length={length} positions cannot be shown; choose 2 to {MAX_POSITIONS}", BadInput
+    )
+    require(width > 0 and width % 2 == 0, f"width={width} cannot be shown; choose an even number of features", BadInput)
+    own = [] if model is None else [_own(model.encoder, length, width)]
+    # whoever sees the model's own rotation needs no second one
+    rotated = [] if own and own[0]["features"] == PAIRS else [_rotary("rotary", Rotary(width, 10000.0, length), length)]
+    tables = [
+        *own,
+        _table(
+            "sinusoidal, interleaved",
+            "Vaswani et al. 2017: sine and cosine of each frequency side by side.",
+            sinusoidal_interleaved(length, width),
+        ),
+        _table(
+            "sinusoidal, split",
+            "All sines, then all cosines; frequencies from 1 down to 1/10000.",
+            sinusoidal_split(length, width),
+        ),
+        *rotated,
+    ]
+    data = {"length": length, "tables": tables}
+    return View.of("positions", "Positions", SCRIPTS, data)
+
+
+def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:
+    inner = inner_of(encoder.embeddings)
+    shown = min(length, encoder.max_length)
+    if hasattr(inner, "position"):
+        with torch.no_grad():
+            vectors = position_vectors(inner, shown).float().cpu()
+        about = f"The table of this model: {vectors.shape[1]} features, of which the first {width} are shown."
+        kind = "learned" if isinstance(inner.position, nn.Embedding) else "fixed"
+        return _table(f"{kind}, of this model", about, vectors, width)
+    blocks = getattr(encoder, "blocks", None)  # an encoder–decoder has other names for its own, and none is rotary
+    rotary = None if blocks is None else getattr(blocks[0].attention, "rotary", None)
+    if rotary is None:
+        raise WrongTask("this model has no vectors of positions to show; leave the model out")
+    return _rotary("rotary, of this model", rotary, shown)
+
+
 def position_vectors(embeddings: Any, length: int) -> Tensor:
     """The vectors of the first positions, learned or fixed: (T, E)."""
     # RoBERTa keeps the first rows of its table for padding
     places = torch.arange(length, device=embeddings.token.weight.device) + getattr(embeddings, "first_position", 0)
     found: Tensor = embeddings.position(places)
     return found
+
+
+def _table(name: str, about: str, vectors: Tensor, width: int | None = None) -> dict[str, Any]:
+    """The first `width` features; the similarity is the cosine of whole vectors."""
+    return _shown(name, about, "feature", vectors[:, :width], cosines(vectors))
+
+
+def _rotary(name: str, rotary: Rotary, length: int) -> dict[str, Any]:
+    """Cosines of the angles by which each pair of features is rotated."""
+    half = rotary.cos.shape[-1] // 2
+    cos, sin = rotary.cos[:length, :half].cpu(), rotary.sin[:length, half:].cpu()
+    about = (
+        "Su et al. 2021: nothing is added; queries and keys are turned by these angles (their cosines are shown). "
+        "The similarity of two positions depends on their distance alone."
+    )
+    # a vector of ones turned to i, times the same turned to j, is the mean of cos((i - j) · frequency)
+    return _shown(name, about, PAIRS, cos, (cos @ cos.mT + sin @ sin.mT) / half)
+
+
+def _shown(name: str, about: str, features: str, vectors: Tensor, similarity: Tensor) -> dict[str, Any]:
+    return {
+        "name": name,
+        "about": about,
+        "features": features,
+        "vectors": rounded(vectors, 3),
+        "similarity": rounded(similarity, 3),
+    }

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,8 @@ from clearhead.nn.hooks import Call, evaluating, record
 from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
 from clearhead.nn.relative import RelativeAttention, RelativeBias
-from clearhead.text import Encoding, Tokenizer
+from clearhead.pipelines.model import Model
+from clearhead.text import Encoding
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,19 +173,7 @@ class Trace:
         return f"Trace({len(self.tokens)} tokens, {len(self.layers)} layers{heads}: {shown})"
 
 
-class Traceable(Protocol):
-    """Whatever has an encoder and its tokenizer, such as `clearhead.load()`."""
-
-    @property
-    def encoder(self) -> Any:
-        """Ids to hidden states."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text to ids."""
-
-
-def trace(model: Traceable, text: str, pair: str | None = None) -> Trace:
+def trace(model: Model, text: str, pair: str | None = None) -> Trace:
     """Run the model once over a text, or a pair of texts, and keep every number on the way.
 
     Of an encoder–decoder, the encoder's side: the text is its source.
@@ -195,7 +184,7 @@ def trace(model: Traceable, text: str, pair: str | None = None) -> Trace:
     return trace_ids(model.encoder, encoding.ids, encoding.segments, encoding.tokens, sides)
 
 
-def encoded(model: Traceable, text: str, pair: str | None = None) -> Encoding:
+def encoded(model: Model, text: str, pair: str | None = None) -> Encoding:
     """Cut a text as the model reads it: a source is read without the tokens that a tokenizer puts before texts."""
     if not isinstance(model.encoder, EncoderDecoder):
         return model.tokenizer.encode(text, pair)
@@ -223,21 +212,20 @@ def trace_ids(
         f"{len(row)} ids need as many segments, tokens and sides, got {kinds.numel()}, {len(names)} and {len(sides)}",
         BadInput,
     )
-    network = cast(nn.Module, encoder)  # every encoder is one
     sourced = isinstance(encoder, EncoderDecoder)
     require(
-        not any(isinstance(part, RelativeAttention | RelativeBias) for part in network.modules()),
+        not any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules()),
         f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
         + (", or see how it writes: look decoding" if sourced else ""),
         WrongTask,
     )
-    device = next(network.parameters()).device
+    device = next(encoder.parameters()).device
     layout = Packed.of([len(row)], device)
-    blocks = cast(nn.ModuleList, network.get_submodule("encoder_blocks" if sourced else "blocks"))
+    blocks = encoder.encoder_blocks if sourced else encoder.blocks
     parts = {block.get_submodule(name): name for block in blocks for name in PARTS}
     # the packed layout is the fast path: the trace shows the numbers that really are used
-    with torch.no_grad(), evaluating(network), record(encoder.embeddings, *blocks, *parts) as calls:
-        if isinstance(encoder, EncoderDecoder):
+    with torch.no_grad(), evaluating(encoder), record(encoder.embeddings, *blocks, *parts) as calls:
+        if sourced:
             output = encoder.encode(row.to(device), layout).hidden
         else:
             output = encoder(row.to(device), layout, None if segments is None else kinds.to(device))

@@ -12,11 +12,9 @@ from clearhead.inside.by_hand import by_hand
 from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
 from clearhead.inside.decoding import decoding
 from clearhead.inside.faithfulness import why
-from clearhead.inside.input_view import summed_input
+from clearhead.inside.input_view import MAX_POSITIONS, position_tables, summed_input
 from clearhead.inside.layers import through_layers
 from clearhead.inside.page import View, rounded
-from clearhead.inside.positions import LIMIT as MAX_POSITIONS
-from clearhead.inside.positions import position_tables
 from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import EXAMPLES, senses_of
 from clearhead.inside.trace import trace
