@@ -4,6 +4,7 @@ The text of an error says what is wrong, shows the value, and says what to do.
 """
 
 import re
+from collections.abc import Collection, Iterable, Sized
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
@@ -100,3 +101,23 @@ def typed(value: Any, hint: Any, name: str) -> Any:
         expected = " or ".join([*(f"of type {kind}" for kind in kinds), *(repr(choice) for choice in choices)])
         raise BadConfig(f"{name} = {value!r} is not {expected}")
     return value
+
+
+def check_lengths(gold: Sized, predicted: Sized, what: str = "predictions") -> None:
+    """Refuse inputs of different lengths, and empty ones: a mean over nothing has no value."""
+    require(len(gold) > 0, f"There are no gold items to compare the {len(predicted)} {what} with.", BadInput)
+    require(
+        len(gold) == len(predicted),
+        f"There are {len(gold)} gold items and {len(predicted)} {what}; give one for each, in the same order.",
+        BadInput,
+    )
+
+
+def check_ids(wanted: Iterable[str], given: Collection[str], what: str) -> None:
+    """Refuse a mapping that lacks an id."""
+    missing = [name for name in wanted if name not in given]
+    require(
+        not missing,
+        f"{len(missing)} ids have no {what}, the first is {missing[0] if missing else ''!r}; give one for each id.",
+        BadInput,
+    )

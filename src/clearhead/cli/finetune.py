@@ -113,10 +113,10 @@ def evaluate_translator(
     with progress("translating", len(pairs)) as advance:
         found = evaluate_translation(writer, pairs, progress=advance)
     if json:
-        print_json({"task": "translation", "data": list(data), "examples": len(pairs), **found.to_dict()})
+        print_json({"task": "translation", "data": list(data), "examples": len(pairs), **found})
         return
-    for name, (score, signature) in (("bleu", found.bleu), ("chrf", found.chrf)):
-        typer.echo(f"{name:<17} {score:.2f}  {signature}")
+    for name in ("bleu", "chrf"):
+        typer.echo(f"{name:<17} {found[name]:.2f}  {found[f'{name}_signature']}")
 
 
 def _print_look(sets: "Mapping[str, Sequence[PairExample]]", *, json: bool) -> None:

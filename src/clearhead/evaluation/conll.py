@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import same_length
+from clearhead.errors import BadInput, check_lengths, require
 
 Span = tuple[int, int, str]  # first token, one past the last, type
 
@@ -66,7 +65,7 @@ class Conll:
 
 def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Conll:
     """Score predicted tags by the spans they mean; both are lists of sentences, each a list of tags."""
-    same_length(gold, predicted, "predicted sentences")
+    check_lengths(gold, predicted, "predicted sentences")
     in_gold, found, correct = Counter[str](), Counter[str](), Counter[str]()
     right: list[bool] = []
     for row, (truth, guess) in enumerate(zip(gold, predicted, strict=True)):

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import same_length
+from clearhead.errors import BadInput, check_lengths, require
 
 Values = Sequence[Any] | NDArray[Any]
 
@@ -52,7 +51,7 @@ def spearman(gold: Values, predicted: Values) -> float:
 
 
 def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]]:
-    same_length(gold, predicted)
+    check_lengths(gold, predicted)
     truth, guess = np.asarray(gold), np.asarray(predicted)
     require(
         truth.ndim == 1 and guess.ndim == 1,
@@ -68,7 +67,7 @@ def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _numbers(gold: Values, predicted: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    same_length(gold, predicted)
+    check_lengths(gold, predicted)
     require(len(gold) > 1, "A correlation needs at least two items, there is 1.", BadInput)
     try:
         x, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in (gold, predicted))

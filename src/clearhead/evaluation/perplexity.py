@@ -11,8 +11,7 @@ from clearhead.data.dataset import DatasetBuilder, TokenizedDataset, ids_of
 from clearhead.data.masking import Masking, Vocabulary, mask
 from clearhead.data.pretraining import next_tokens
 from clearhead.data.rng import rng
-from clearhead.errors import BadInput, WrongTask, require
-from clearhead.evaluation.checks import same_length
+from clearhead.errors import BadInput, WrongTask, check_lengths, require
 from clearhead.io import Progress, in_wholes
 from clearhead.models.rnnlm import RecurrentLM
 from clearhead.nn.decoder import EncoderDecoder
@@ -25,9 +24,9 @@ def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
     """exp of the mean negative log-likelihood (natural logarithm) of the predicted tokens.
 
     losses: the sum over each batch; counts: its predicted tokens. For a masked model these are the masked tokens, so
-    two figures compare only at the same masking rate and vocabulary.
+    two of them compare only at the same masking rate and vocabulary.
     """
-    same_length(losses, counts, "counts")
+    check_lengths(losses, counts, "counts")
     total, tokens = math.fsum(losses), sum(counts)
     some = min(counts) >= 0 and tokens > 0
     require(some, f"No token is to be guessed: the counts add up to {tokens} tokens; give longer texts.", BadInput)

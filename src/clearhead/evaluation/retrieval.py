@@ -1,4 +1,4 @@
-"""Ranked retrieval as trec_eval defines it, each figure a mean over the judged queries.
+"""Ranked retrieval as trec_eval defines it, each metric a mean over the judged queries.
 
 Ties: documents of equal score are ranked by name, the larger name first, whatever the order of the rows.
 A query without any relevant document counts 0; where the custom is to leave such queries out (WikiQA), drop them first.
@@ -7,8 +7,7 @@ A query without any relevant document counts 0; where the custom is to leave suc
 import math
 from collections.abc import Callable, Mapping
 
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import all_there
+from clearhead.errors import BadInput, check_ids, require
 
 Judgements = Mapping[str, Mapping[str, int]]  # query -> document -> relevance; 0 or less, or absent: not relevant
 Run = Mapping[str, Mapping[str, float]]  # query -> document -> score; queries without judgements are not counted
@@ -67,7 +66,7 @@ def precision(judgements: Judgements, run: Run, k: int) -> float:
 
 def _mean(judgements: Judgements, run: Run, of_query: Callable[[Mapping[str, int], list[str]], float]) -> float:
     require(bool(judgements), "There is no judged query; give at least one.", BadInput)
-    all_there(judgements, run, "ranking")
+    check_ids(judgements, run, "ranking")
     total = []
     for query, judged in judgements.items():
         relevant = {name: grade for name, grade in judged.items() if grade > 0}

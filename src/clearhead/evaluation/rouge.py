@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from clearhead.data.formats import strings
 from clearhead.data.tables import choose, open_table
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import same_length
+from clearhead.errors import BadInput, check_lengths, require
 from clearhead.io import read_lines
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -44,7 +43,7 @@ def mean_rouge(
     references: Sequence[str | Sequence[str]], summaries: Sequence[str], *, stem: bool = False
 ) -> dict[str, RougeScore]:
     """Average `rouge` over all summaries."""
-    same_length(references, summaries, "summaries")
+    check_lengths(references, summaries, "summaries")
     scores = [rouge(text, summary, stem=stem) for text, summary in zip(references, summaries, strict=True)]
     return {
         kind: RougeScore(*(math.fsum(column) / len(scores) for column in zip(*(s[kind] for s in scores), strict=True)))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clearhead.data.examples import QuestionExample
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import all_there
+from clearhead.errors import BadInput, check_ids, require
 from clearhead.io import read_json
 
 Golds = Mapping[str, Sequence[str]]
@@ -77,7 +76,7 @@ def squad2(
     """
     _check(golds, predictions)
     if no_answer is not None:
-        all_there(golds, no_answer, "no-answer probability")
+        check_ids(golds, no_answer, "no-answer probability")
         wrong = next((name for name in golds if not math.isfinite(no_answer[name])), None)
         require(wrong is None, f"The no-answer probability of {wrong!r} is not a finite number; give one.", BadInput)
     # an answer of nothing but articles and punctuation is none, though its question counts among those with one
@@ -133,7 +132,7 @@ def _percent(scores: Mapping[str, float]) -> float:
 
 def _check(golds: Golds, predictions: Mapping[str, str]) -> None:
     require(bool(golds), "There is no question to score; give at least one.", BadInput)
-    all_there(golds, predictions, "prediction")
+    check_ids(golds, predictions, "prediction")
 
 
 LISTED = 20  # candidates of a question, as many as BERT's script writes
@@ -182,7 +181,7 @@ def predictions_of(golds: Golds, nbest: NBest) -> dict[str, str]:
 
 def score_nbest(golds: Golds, nbest: NBest) -> dict[str, float]:
     """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
-    all_there(golds, nbest, "list of candidates")
+    check_ids(golds, nbest, "list of candidates")
     if all(golds.values()):
         return squad1(golds, best_texts(nbest))
     return squad2(golds, *decide(nbest), threshold=0.0)
@@ -191,7 +190,7 @@ def score_nbest(golds: Golds, nbest: NBest) -> dict[str, float]:
 def oracle(golds: Golds, nbest: NBest, n: int) -> dict[str, float]:
     """Score by SQuAD 2.0 as if the best of each question's first n candidates had been chosen: an upper bound."""
     require(n > 0, f"n is {n}; look at 1 or more candidates.", BadInput)
-    all_there(golds, nbest, "list of candidates")
+    check_ids(golds, nbest, "list of candidates")
 
     def worth(texts: Sequence[str], candidate: str) -> tuple[float, float]:
         alone = squad2({"": texts}, {"": candidate})

@@ -1,13 +1,11 @@
 """BLEU and chrF by sacrebleu, with their signatures, and a translator on a test set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clearhead.data.examples import PairExample
 from clearhead.decoding.config import GenerationConfig
-from clearhead.errors import BadInput, require
-from clearhead.evaluation.checks import same_length
+from clearhead.errors import BadInput, check_lengths, require
 from clearhead.io import Progress, optional
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.translation import rewrite
@@ -35,7 +33,7 @@ def chrf(references: References, translations: Sequence[str]) -> TranslationScor
 def _score(metric: str, references: References, translations: Sequence[str]) -> TranslationScore:
     metrics = optional("sacrebleu.metrics", metric, "evaluate")
     require(not isinstance(translations, str), "translations is one text; give a list of them.", BadInput)
-    same_length(references, translations, "translations")
+    check_lengths(references, translations, "translations")
     scorer: Any = getattr(metrics, metric)()
     score = scorer.corpus_score(list(translations), _streams(references)).score
     return TranslationScore(float(score), str(scorer.get_signature()))
@@ -51,28 +49,14 @@ def _streams(references: References) -> list[list[str | None]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationMetrics:
-    """The scores of a test set."""
-
-    bleu: TranslationScore
-    chrf: TranslationScore
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "bleu": self.bleu.score,
-            "bleu_signature": self.bleu.signature,
-            "chrf": self.chrf.score,
-            "chrf_signature": self.chrf.signature,
-        }
-
-
 def evaluate_translation(
     writer: Generator, pairs: Sequence[PairExample], *, beams: int = 5, progress: Progress | None = None
-) -> TranslationMetrics:
-    """Translate each source as one sentence, whatever it holds, and compare with its reference."""
+) -> dict[str, float | str]:
+    """Translate each source as one sentence, whatever it holds: bleu and chrf, with the signature of each."""
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
     found = rewrite(writer, sources, GenerationConfig(beams=beams), whole=True, progress=progress)
     written = [one.text for one in found]
-    return TranslationMetrics(bleu(references, written), chrf(references, written))
+    metrics: dict[str, float | str] = {}
+    for name, score in (("bleu", bleu(references, written)), ("chrf", chrf(references, written))):
+        metrics |= {name: score.score, f"{name}_signature": score.signature}
+    return metrics
