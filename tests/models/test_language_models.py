@@ -8,7 +8,7 @@ from clearhead.errors import BadInput
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.elmo import Elmo, ElmoConfig
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
-from clearhead.nn.embeddings import CharacterWords, spell
+from clearhead.nn.embeddings import CharacterCNN, spell
 from clearhead.nn.layout import Packed
 
 WORDS = ["bank", "river", "money", "the", "of", "banks", "Straße", "x" * 99]
@@ -31,7 +31,7 @@ def test_spelling_has_a_begin_and_an_end_and_no_unknown_letter():
 
 def test_a_word_has_one_vector_wherever_it_stands():
     torch.manual_seed(0)
-    words = CharacterWords(4, [(1, 3), (2, 5)], 2, 6).eval()
+    words = CharacterCNN(4, [(1, 3), (2, 5)], 2, 6).eval()
     with torch.no_grad():
         found = words(spell(["bank", "the", "bank"], 8))
         alone = words(spell(["the"], 8))

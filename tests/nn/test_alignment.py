@@ -30,7 +30,7 @@ def score(part: torch.nn.Module, s: torch.Tensor, h: torch.Tensor) -> torch.Tens
 
 def test_a_context_is_a_weighted_sum(context):
     hidden, states = torch.randn(9, 4), torch.randn(3, 2, 4)
-    found = context(states, context.remember(hidden, LAYOUT, torch.zeros(3, 4)))
+    found = context(states, context.memory(hidden, LAYOUT, torch.zeros(3, 4)))
     for b, own in enumerate(LAYOUT.split(hidden)):
         for t in range(2):
             weights = torch.stack([score(context.score, states[b, t], h) for h in own]).softmax(0)
@@ -38,7 +38,7 @@ def test_a_context_is_a_weighted_sum(context):
 
 
 def test_weights_add_up_to_one_on_real_words(context):
-    memory = context.remember(torch.randn(9, 4), LAYOUT, torch.zeros(3, 4))
+    memory = context.memory(torch.randn(9, 4), LAYOUT, torch.zeros(3, 4))
     with record(context.align) as calls:
         context(torch.randn(3, 2, 4), memory)
     (weights,) = [call.output for call in calls]
@@ -48,7 +48,7 @@ def test_weights_add_up_to_one_on_real_words(context):
 
 
 def test_memory_is_selected_by_rows(context):
-    memory = context.remember(torch.randn(9, 4), LAYOUT, torch.zeros(3, 4))
+    memory = context.memory(torch.randn(9, 4), LAYOUT, torch.zeros(3, 4))
     states = torch.randn(3, 1, 4)
     rows = torch.tensor([2, 2, 0])
     assert_close(context(states[rows], memory.select(rows)), context(states, memory)[rows])
@@ -56,5 +56,5 @@ def test_memory_is_selected_by_rows(context):
 
 def test_a_fixed_context_is_the_same_for_every_word():
     context, last = FixedContext(), torch.randn(3, 4)
-    found = context(torch.randn(3, 2, 4), context.remember(torch.randn(9, 4), LAYOUT, last))
+    found = context(torch.randn(3, 2, 4), context.memory(torch.randn(9, 4), LAYOUT, last))
     assert torch.equal(found, last.unsqueeze(1).expand(3, 2, 4))

@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from clearhead.nn.embeddings import CharacterWords, spell
+from clearhead.nn.embeddings import CharacterCNN, spell
 
 WORDS = ["a", "the", "The", "house", "houses", "internationalisation", "3.14", "straße"]
 FILTERS = ((1, 8), (3, 16), (7, 64))
@@ -11,7 +11,7 @@ FILTERS = ((1, 8), (3, 16), (7, 64))
 
 def vectors(longest, words=WORDS):
     torch.manual_seed(0)
-    return CharacterWords(16, FILTERS, 2, 32)(spell(words, longest))
+    return CharacterCNN(16, FILTERS, 2, 32)(spell(words, longest))
 
 
 def test_room_for_longer_words_changes_nothing():

@@ -48,5 +48,5 @@ def test_turning_in_place_is_turning():
     rotary = Rotary(8, theta=10000, length=64)
     x = torch.randn(2, 5, 3, 8)  # rows, positions, heads, width
     turned, _ = rotary(x, x, torch.arange(5).expand(2, 5))
-    rotary.turn(x)
+    rotary.rotate_(x)
     assert_close(x, turned)

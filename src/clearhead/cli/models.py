@@ -26,7 +26,7 @@ def info(
     from clearhead.hub.recurrent import RecurrentModel, is_recurrent
     from clearhead.hub.remote import builtin_folder, find
     from clearhead.hub.skills import find_skills
-    from clearhead.nn.embeddings import NO_END
+    from clearhead.nn.embeddings import UNLIMITED
     from clearhead.pipelines.model import load
 
     folder = builtin_folder() if model is None else find(model)
@@ -42,7 +42,7 @@ def info(
         "architecture": description.architecture,
         "parameters": loaded.parameters,
         "encoder_parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
-        "max_length": None if loaded.encoder.max_length == NO_END else loaded.encoder.max_length,
+        "max_length": None if loaded.encoder.max_length == UNLIMITED else loaded.encoder.max_length,
         "heads": list(loaded.network.heads),
         "labels": list(loaded.labels) if loaded.labels else None,
         "skills": list(find_skills(folder)) or None,

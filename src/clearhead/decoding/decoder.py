@@ -13,7 +13,7 @@ from clearhead.errors import BadCheckpoint, WrongTask
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
-from clearhead.nn.layout import lay_out
+from clearhead.nn.layout import pack_ids
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Prompted:
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the prompts: logits (B, V) of the first new token."""
-        ids, layout = lay_out(prompts, "prompt", self.head.weight.device)
+        ids, layout = pack_ids(prompts, "prompt", self.head.weight.device)
         cache = Cache.for_prompts(len(self.body.blocks), layout)
         hidden = self.body(ids, layout, cache=cache)
         return self.head(layout.last(hidden), layout), cache
@@ -132,7 +132,7 @@ class Sourced:
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         """Read the sources: logits (B, V) of the first token."""
-        ids, layout = lay_out(prompts, "source", self.head.weight.device)
+        ids, layout = pack_ids(prompts, "source", self.head.weight.device)
         cache = self.body.init_cache(self.body.encode(ids, layout))
         return self.step(ids.new_full((len(prompts),), self.body.config.start), cache)
 

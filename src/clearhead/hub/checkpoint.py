@@ -18,9 +18,9 @@ from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json
 from clearhead.models import ALL_FAMILIES, GENERATORS
-from clearhead.models.xlnet import GuessHead
+from clearhead.models.xlnet import PermutationLMHead
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.embeddings import NO_END
+from clearhead.nn.embeddings import UNLIMITED
 from clearhead.nn.heads import MaskedLMHead, Network, NextTokenHead, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
 from clearhead.text import Tokenizer
@@ -161,7 +161,7 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     _check_leftover(tensors, names, folder)
     network.load_state_dict(state, strict=False, assign=True)
     for head in network.heads.values():
-        if isinstance(head, MaskedLMHead | GuessHead) or (
+        if isinstance(head, MaskedLMHead | PermutationLMHead) or (
             isinstance(head, NextTokenHead) and head.tied
         ):  # assigning made two parameters of the one they share
             head.weight = network.encoder.embeddings.token.weight
@@ -222,7 +222,7 @@ def write_folder(
         if checkpoint.tokenizer is not None:
             tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)
             longest = network.encoder.max_length
-            said = "model_max_length" in tokenizer.settings or longest == NO_END
+            said = "model_max_length" in tokenizer.settings or longest == UNLIMITED
             tokenizer.save(stage, max_length=None if said else longest)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)

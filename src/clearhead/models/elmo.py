@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import check_config
-from clearhead.nn.embeddings import CharacterWords
+from clearhead.nn.embeddings import CharacterCNN
 from clearhead.nn.layout import Packed
 from clearhead.nn.recurrent import RecurrentLayers, reversed_places
 
@@ -54,7 +54,7 @@ class Elmo(nn.Module):
         width, layers = config.hidden_size, config.num_hidden_layers
         self.spelling: Tensor
         self.register_buffer("spelling", torch.zeros(config.vocab_size, config.max_characters, dtype=torch.int16))
-        self.words = CharacterWords(config.character_size, config.filters, config.highway_layers, width)
+        self.words = CharacterCNN(config.character_size, config.filters, config.highway_layers, width)
         self.forwards = nn.ModuleList(RecurrentLayers(nn.LSTM(width, width)) for _ in range(layers))
         self.backwards = nn.ModuleList(RecurrentLayers(nn.LSTM(width, width)) for _ in range(layers))
         self.output = nn.Linear(width, config.vocab_size)

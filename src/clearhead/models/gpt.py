@@ -16,7 +16,7 @@ from clearhead.errors import require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import Encoder, FeedForward, PreNormBlock, check_transformer
 from clearhead.nn.cache import Cache
-from clearhead.nn.embeddings import PlacedEmbeddings, check_length, initialise
+from clearhead.nn.embeddings import PositionedEmbeddings, check_length, initialise
 from clearhead.nn.heads import HeadMakers, LastTokenHead, NextTokenHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Padded
 
@@ -60,7 +60,7 @@ class Gpt2(Encoder):
     def __init__(self, config: Gpt2Config) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = PlacedEmbeddings(
+        self.embeddings = PositionedEmbeddings(
             config.vocab_size,
             config.n_embd,
             nn.Embedding(config.n_positions, config.n_embd),

@@ -8,13 +8,12 @@ The table of tokens is also the output matrix (Press and Wolf 2017).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from torch import Tensor, nn
 
 from clearhead.errors import check_config
-from clearhead.nn.layout import Packed, lay_out
-from clearhead.nn.recurrent import RecurrentLayers, States
+from clearhead.nn.layout import Packed, pack_ids
+from clearhead.nn.recurrent import DecodingState, RecurrentLayers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,17 +28,6 @@ class RecurrentLMConfig:
 
     def __post_init__(self) -> None:
         check_config(self)
-
-
-@dataclass(frozen=True)
-class Read:
-    """What is remembered of the text so far."""
-
-    states: States  # each (L, B, D)
-
-    def select(self, rows: Tensor) -> Self:
-        """Take these rows, in this order."""
-        return type(self)(tuple(state[:, rows] for state in self.states))
 
 
 class RecurrentLM(nn.Module):
@@ -61,26 +49,22 @@ class RecurrentLM(nn.Module):
         read, _ = self.layers(self.dropout(self.token(ids)), layout)
         return self.output(self.dropout(read))
 
-    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Read]:
+    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, DecodingState]:
         """Read the prompts: logits (B, V) of the first new token, and the state."""
-        ids, layout = lay_out(prompts, "prompt", self.output.weight.device)
+        ids, layout = pack_ids(prompts, "prompt", self.output.weight.device)
         read, states = self.layers(self.dropout(self.token(ids)), layout)
-        return self.output(self.dropout(layout.last(read))), Read(states)
+        return self.output(self.dropout(layout.last(read))), DecodingState(states)
 
-    def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
+    def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
         """Append one token (B,) to each text: logits (B, V) of the next, and the new state."""
         read, states = self.layers.step(self.dropout(self.token(tokens)), state.states)
-        return self.output(self.dropout(read)), Read(states)
-
-
-def _build(core: type[nn.LSTM | nn.GRU], config: RecurrentLMConfig) -> RecurrentLM:
-    return RecurrentLM(config, core)
+        return self.output(self.dropout(read)), DecodingState(states)
 
 
 # by the `model_type` of our own config.json
 BUILD: dict[str, Callable[[RecurrentLMConfig], RecurrentLM]] = {
-    "rnnlm-lstm": partial(_build, nn.LSTM),
-    "rnnlm-gru": partial(_build, nn.GRU),
+    "rnnlm-lstm": partial(RecurrentLM, core=nn.LSTM),
+    "rnnlm-gru": partial(RecurrentLM, core=nn.GRU),
 }
 
 # Zaremba et al. 2014, sections 4.1 and 4.2; "mini" is for a laptop

@@ -10,7 +10,7 @@ input feeding), so that training runs over whole sentences at once. LSTM or GRU 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, check_config, require
 from clearhead.nn.alignment import AdditiveScore, AttentionContext, DotScore, FixedContext, GeneralScore, Memory
 from clearhead.nn.hooks import evaluating, record
-from clearhead.nn.layout import Packed, lay_out
-from clearhead.nn.recurrent import RecurrentLayers, States, joined_directions
+from clearhead.nn.layout import Packed, pack_ids
+from clearhead.nn.recurrent import DecodingState, RecurrentLayers, States, joined_directions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,29 +44,19 @@ class Seq2SeqConfig:
             require(getattr(self, name) < self.vocab_size, f"{name} must be less than vocab_size {self.vocab_size}")
 
 
-@dataclass(frozen=True)
-class Written:
-    """What the decoder remembers between two steps."""
-
-    states: States  # each (L, B, D)
-    memory: Memory
-
-    def select(self, rows: Tensor) -> Self:
-        """Take these rows, in this order."""
-        return type(self)(tuple(state[:, rows] for state in self.states), self.memory.select(rows))
+Context = Callable[[int], AttentionContext | FixedContext]
 
 
 class Seq2Seq(nn.Module):
-    """Source and target ids to logits. `core` is nn.LSTM or nn.GRU, `context` what the decoder looks at."""
+    """Source and target ids to logits. `core` is nn.LSTM or nn.GRU; `context` makes one for a width."""
 
-    def __init__(
-        self, config: Seq2SeqConfig, core: type[nn.LSTM | nn.GRU], context: AttentionContext | FixedContext
-    ) -> None:
+    def __init__(self, config: Seq2SeqConfig, core: type[nn.LSTM | nn.GRU], context: Context) -> None:
         super().__init__()
         self.config = config
         embed, width, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
         between = config.dropout if layers > 1 else 0.0
         directions = 2 if config.bidirectional else 1
+        attention = context(width)  # first, so that a seed draws the same weights as it always has
         self.source = nn.Embedding(config.vocab_size, embed)
         self.target = nn.Embedding(config.vocab_size, embed)
         self.encoder = RecurrentLayers(
@@ -74,7 +64,7 @@ class Seq2Seq(nn.Module):
         )
         self.bridge = nn.ModuleList(nn.Linear(width, width) for _ in range(2 if core is nn.LSTM else 1))
         self.decoder = RecurrentLayers(core(embed, width, layers, dropout=between))
-        self.context = context
+        self.context = attention
         self.join = nn.Linear(2 * width, embed)
         self.output = nn.Linear(embed, config.vocab_size)
         self.dropout = nn.Dropout(config.dropout)
@@ -100,25 +90,25 @@ class Seq2Seq(nn.Module):
         hidden, states = self.encoder(self.dropout(self.source(ids)), layout)
         if self.config.bidirectional:
             states = joined_directions(states)
-        memory = self.context.remember(hidden, layout, states[0][-1])
+        memory = self.context.memory(hidden, layout, states[0][-1])
         return tuple(bridge(state).tanh() for bridge, state in zip(self.bridge, states, strict=True)), memory
 
-    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Written]:
+    def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, DecodingState]:
         """Read the sources and feed the start token: logits (B, V) of the first word, and the state."""
-        ids, layout = lay_out(prompts, "source", self.output.weight.device)
+        ids, layout = pack_ids(prompts, "source", self.output.weight.device)
         states, memory = self.read(ids, layout)
-        return self.step(ids.new_full((len(prompts),), self.config.bos_token_id), Written(states, memory))
+        return self.step(ids.new_full((len(prompts),), self.config.bos_token_id), DecodingState(states, memory))
 
-    def step(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:
+    def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
         """Write one word (B,) to each target: logits (B, V) of the next, and the new state."""
         written, states = self.decoder.step(self.dropout(self.target(tokens)), state.states)
         context = self.context(written.unsqueeze(1), state.memory).squeeze(1)
-        return self._words(written, context), Written(states, state.memory)
+        return self._words(written, context), DecodingState(states, state.memory)
 
     def attention(self, batch: Any) -> list[Tensor]:
-        """How much each word of the target looked at each word of the source: one (T, S) for each pair.
+        """The attention of each word of the target to each word of the source: one (T, S) for each pair.
 
-        A row adds up to 1. A model with one context for all words has nothing to show.
+        A row sums to 1. A model with one context for all words has no attention.
         """
         if not isinstance(self.context, AttentionContext):
             raise BadInput("this model has no attention to look at; choose one such as seq2seq-lstm-additive")
@@ -131,14 +121,8 @@ class Seq2Seq(nn.Module):
         return self.output(self.dropout(torch.tanh(self.join(torch.cat((context, written), -1)))))
 
 
-def _build(
-    core: type[nn.LSTM | nn.GRU], context: Callable[[int], AttentionContext | FixedContext], config: Seq2SeqConfig
-) -> Seq2Seq:
-    return Seq2Seq(config, core, context(config.hidden_size))
-
-
 _CORES: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-_CONTEXTS: dict[str, Callable[[int], AttentionContext | FixedContext]] = {
+_CONTEXTS: dict[str, Context] = {
     "": lambda width: FixedContext(),
     "-dot": lambda width: AttentionContext(DotScore()),
     "-general": lambda width: AttentionContext(GeneralScore(width)),
@@ -147,7 +131,7 @@ _CONTEXTS: dict[str, Callable[[int], AttentionContext | FixedContext]] = {
 
 # by the `model_type` of our own config.json: seq2seq-lstm, seq2seq-lstm-dot, … seq2seq-gru-additive
 BUILD: dict[str, Callable[[Seq2SeqConfig], Seq2Seq]] = {
-    f"seq2seq-{cell}{name}": partial(_build, core, context)
+    f"seq2seq-{cell}{name}": partial(Seq2Seq, core=core, context=context)
     for cell, core in _CORES.items()
     for name, context in _CONTEXTS.items()
 }

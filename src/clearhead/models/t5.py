@@ -23,7 +23,7 @@ from clearhead.nn.decoder import (
     SourceStates,
     per_layer,
 )
-from clearhead.nn.embeddings import NO_END, TokenEmbeddings
+from clearhead.nn.embeddings import UNLIMITED, TokenEmbeddings
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.relative import RelativeBias
@@ -117,7 +117,7 @@ class T5(EncoderDecoder):
     @property
     def max_length(self) -> int:
         """No text is too long: positions are distances, and far is far."""
-        return NO_END
+        return UNLIMITED
 
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
         """Read a source: ids (N,) packed or (B, S) padded."""

@@ -22,7 +22,7 @@ from clearhead.nn.decoder import (
     SourceStates,
     per_layer,
 )
-from clearhead.nn.embeddings import PlacedEmbeddings, check_length
+from clearhead.nn.embeddings import PositionedEmbeddings, check_length
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.positions import SinusoidalPositions
@@ -67,7 +67,7 @@ class Transformer(EncoderDecoder):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = PlacedEmbeddings(
+        self.embeddings = PositionedEmbeddings(
             config.vocab_size,
             config.d_model,
             SinusoidalPositions(config.max_position_embeddings, config.d_model),

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.nn.blocks import Encoder, FeedForward, check_transformer
-from clearhead.nn.embeddings import NO_END, TokenEmbeddings, initialise
-from clearhead.nn.heads import HeadMakers, SequenceHead, TokenHead, build_heads
+from clearhead.nn.embeddings import UNLIMITED, TokenEmbeddings, initialise
+from clearhead.nn.heads import HeadMakers, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
 from clearhead.nn.relative import RelativeAttention, Stream, TwoStreamBlock, attention_pattern, distances
 
@@ -77,7 +77,7 @@ class XLNet(Encoder):
     @property
     def max_length(self) -> int:
         """No text is too long: positions are distances."""
-        return NO_END
+        return UNLIMITED
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token attends to all others."""
@@ -111,8 +111,8 @@ class XLNet(Encoder):
         return self.dropout(distances(layout.max_length, self.config.d_model, like))
 
 
-class GuessHead(nn.Module):
-    """Which word stands here? The output matrix is the token table; each word has a bias."""
+class PermutationLMHead(nn.Module):
+    """Logits of the word at each position: the output matrix is the token embedding; each word has a bias."""
 
     def __init__(self, token: nn.Embedding) -> None:
         super().__init__()
@@ -124,25 +124,13 @@ class GuessHead(nn.Module):
         return F.linear(hidden, self.weight, self.bias)
 
 
-class LastPooler(nn.Module):
-    """One vector for a sequence: its last token, sent through a layer of its own."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(width, width)
-
-    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """(…, D) -> (B, D)."""
-        return self.dense(layout.last(hidden)).tanh()
-
-
 def heads(xlnet: XLNet, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs; those that read <cls> share one pooler."""
     config = xlnet.config
-    pooler = LastPooler(config.d_model)
+    pooler = Pooler(config.d_model, act="tanh", pooling="last")
     of_text = partial(SequenceHead, pooler, config.d_model, dropout=config.summary_last_dropout)
     makers: HeadMakers = {
-        "permutation_lm": lambda _: GuessHead(xlnet.embeddings.token),
+        "permutation_lm": lambda _: PermutationLMHead(xlnet.embeddings.token),
         "classes": of_text,
         "choice": of_text,
         "tags": lambda n: TokenHead(config.d_model, n),

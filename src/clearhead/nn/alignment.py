@@ -1,7 +1,7 @@
-"""What a recurrent decoder looks at while it writes: one vector for all words, or another mix for each (attention).
+"""The context of a recurrent decoder: one vector for all words, or another one for each word by attention.
 
 The three scores of the lectures: dot s·h (Luong et al. 2015), general s·W h (there too), additive v·tanh(W s + U h)
-(Bahdanau et al. 2015). A context is used in two steps, `remember` once for each source, then any number of calls.
+(Bahdanau et al. 2015). A context is used in two steps, `memory` once for each source, then any number of calls.
 """
 
 # B batch · T words of the target · S words of the source · D width
@@ -17,10 +17,10 @@ from clearhead.nn.layout import Packed
 
 @dataclass(frozen=True)
 class Memory:
-    """What is kept of the sources while their translations are written."""
+    """What a decoder attends to: the encoder's hidden states and the keys made of them."""
 
-    hidden: Tensor  # (B, S, D) what was read at each word
-    keys: Tensor  # (B, S, D) what the decoder's states are compared with
+    hidden: Tensor  # (B, S, D)
+    keys: Tensor  # (B, S, D) what the decoder's states are scored against
     keep: Tensor  # (B, S) True at real words
 
     def select(self, rows: Tensor) -> Self:
@@ -32,7 +32,7 @@ class DotScore(nn.Module):
     """s·h: no parameters."""
 
     def keys(self, hidden: Tensor) -> Tensor:
-        """What the states are compared with: the hidden states themselves."""
+        """The hidden states themselves."""
         return hidden
 
     def forward(self, states: Tensor, keys: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class DotScore(nn.Module):
 
 
 class GeneralScore(nn.Module):
-    """s·W h: a learned comparison."""
+    """s·W h: bilinear."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class GeneralScore(nn.Module):
 
 
 class AdditiveScore(nn.Module):
-    """v·tanh(W s + U h): a small network compares."""
+    """v·tanh(W s + U h): a network with one hidden layer."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -75,23 +75,23 @@ class AdditiveScore(nn.Module):
 
 
 class Align(nn.Module):
-    """Scores to weights. A module without parameters, so that a hook sees every attention matrix."""
+    """Scores to attention weights: a module without parameters, so that a hook sees every attention matrix."""
 
     def forward(self, scores: Tensor, keep: Tensor) -> Tensor:
-        """(B, T, S) and (B, S) -> weights (B, T, S); those of a row are 1 together, on real words alone."""
+        """(B, T, S) and (B, S) -> weights (B, T, S); a row sums to 1, on real words alone."""
         return scores.masked_fill(~keep.unsqueeze(1), torch.finfo(scores.dtype).min).softmax(-1)
 
 
 class AttentionContext(nn.Module):
-    """Another context for every word: c_t = Σ α_i h_i, where α are softmax-ed scores of the decoder's state."""
+    """Another context for every word: c_t = Σ α_i h_i, where α is the softmax of the scores of the decoder's state."""
 
     def __init__(self, score: DotScore | GeneralScore | AdditiveScore) -> None:
         super().__init__()
         self.score = score
         self.align = Align()
 
-    def remember(self, hidden: Tensor, layout: Packed, last: Tensor) -> Memory:
-        """Keep the whole source: hidden states (N, D), packed; `last` (B, D) is what was read at its end."""
+    def memory(self, hidden: Tensor, layout: Packed, last: Tensor) -> Memory:
+        """Keep the whole source: hidden states (N, D), packed; `last` (B, D) is the last state."""
         padded, rectangle = layout.pad(hidden)
         return Memory(padded, self.score.keys(padded), rectangle.keep)
 
@@ -101,10 +101,10 @@ class AttentionContext(nn.Module):
 
 
 class FixedContext(nn.Module):
-    """The same context for every word: the source squeezed into one vector."""
+    """The same context for every word: the encoder's last state."""
 
-    def remember(self, hidden: Tensor, layout: Packed, last: Tensor) -> Memory:
-        """Keep one vector, `last` (B, D): what each direction knew when it had read its last word."""
+    def memory(self, hidden: Tensor, layout: Packed, last: Tensor) -> Memory:
+        """Keep one vector, `last` (B, D): the last state of each direction."""
         one = last.unsqueeze(1)  # (B, 1, D)
         return Memory(one, one, torch.ones(one.shape[:2], dtype=torch.bool, device=one.device))
 

@@ -289,7 +289,7 @@ class MultiHeadAttention(nn.Module):
             run = qkv if count * length == len(qkv) else qkv[start : start + count * length]
             run = run.view(count, length, 3 * self.heads, -1)  # (R, T, 3 H, K)
             if self.rotary is not None:
-                self.rotary.turn(run[:, :, : 2 * self.heads])
+                self.rotary.rotate_(run[:, :, : 2 * self.heads])
             q, k, v = run.unflatten(2, (3, self.heads)).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
             mixed.append(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(count * length, -1))
         return linear_add(residual, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))

@@ -1,7 +1,6 @@
 """Ids to vectors: token, position and segment embeddings summed; words from their characters."""
 
-# E embedding width · D width; … is (N) packed or (B, T) padded
-# N words · C characters of a word · E width of a character · D width
+# N words · C characters of a word · E embedding width · D width; … is (N) packed or (B, T) padded
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import InputTooLong, require
 
-NO_END = sys.maxsize  # the `max_length` of a model whose positions are distances: no text is too long for it
+UNLIMITED = sys.maxsize  # the `max_length` of a model whose positions are relative: no text is too long for it
 CAPITAL_KINDS = 3  # words without capitals, with some, of nothing else
 
 
@@ -64,7 +63,7 @@ def summed_embeddings(config: Any, width: int, first_position: int = 0) -> Summe
 
 
 class FactorisedEmbeddings(nn.Module):
-    """ALBERT's (and small ELECTRA's) saving: embed narrowly, then project to the model's width."""
+    """ALBERT's and small ELECTRA's: narrow embeddings, then a projection to the model's width."""
 
     def __init__(self, inner: SummedEmbeddings, width: int) -> None:
         super().__init__()
@@ -73,7 +72,7 @@ class FactorisedEmbeddings(nn.Module):
 
     @property
     def token(self) -> nn.Embedding:
-        """The token table, for the masked-LM head to share."""
+        """The token embedding, for the masked-LM head to share."""
         return self.inner.token
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
@@ -108,7 +107,7 @@ class TokenEmbeddings(nn.Module):
         return self.dropout(self.norm(x))
 
 
-class PlacedEmbeddings(nn.Module):
+class PositionedEmbeddings(nn.Module):
     """token · scale + position, not normalised: for decoders and the 2017 Transformer.
 
     `position` gives a vector for a position: an `nn.Embedding`, or a fixed table.
@@ -138,7 +137,7 @@ def check_length(longest: int, limit: int) -> None:
 
 
 def inner_of(embeddings: Any) -> Any:
-    """The tables that are summed, without the projection that some families have after them."""
+    """The embeddings that are summed, without the projection that some families have after them."""
     return embeddings.inner if isinstance(embeddings, FactorisedEmbeddings) else embeddings
 
 
@@ -157,7 +156,7 @@ _SPREAD = 8.0  # times torch's own scale at first, with which all words seem ali
 
 
 def spell(words: Sequence[str], longest: int) -> Tensor:
-    """Write words as characters between a begin and an end, (N, longest) int16; a longer word loses its last bytes."""
+    """The bytes of words between a begin and an end, (N, longest) int16; a longer word loses its last bytes."""
     table = torch.full((len(words), longest), _PAD, dtype=torch.int16)
     for row, word in enumerate(words):
         letters = [_BEGIN, *(byte + _FIRST for byte in word.encode()[: longest - 2]), _END]
@@ -166,12 +165,12 @@ def spell(words: Sequence[str], longest: int) -> Tensor:
 
 
 class Highway(nn.Module):
-    """A layer that lets through what it does not change (Srivastava et al. 2015)."""
+    """A highway layer (Srivastava et al. 2015): a gate chooses between input and transformation."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.map = nn.Linear(width, 2 * width)
-        nn.init.constant_(self.map.bias[width:], 1.0)  # at first most is let through
+        nn.init.constant_(self.map.bias[width:], 1.0)  # the gate starts open for the input
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, D) -> (N, D)."""
@@ -180,8 +179,8 @@ class Highway(nn.Module):
         return keep * x + (1 - keep) * new.relu()
 
 
-class CharacterWords(nn.Module):
-    """Spellings to vectors; `filters` are (letters seen at once, how many)."""
+class CharacterCNN(nn.Module):
+    """ELMo's words from their characters: convolutions, max-pooling, highways; `filters` are (width, how many)."""
 
     def __init__(self, embed: int, filters: Sequence[tuple[int, int]], highways: int, width: int) -> None:
         super().__init__()

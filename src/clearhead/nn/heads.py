@@ -39,7 +39,7 @@ class Network(nn.Module):
 
 
 def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> dict[str, nn.Module]:
-    """Make the named heads, each with its number of outputs, and draw their weights."""
+    """Make the named heads, each with its number of outputs, and initialise their weights."""
     built = {name: makers[name](count) for name, count in outputs.items()}
     for head in built.values():
         initialise(head, std)
@@ -47,7 +47,7 @@ def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> d
 
 
 class MaskedLMHead(nn.Module):
-    """Which token stands here? The output matrix is the token embedding itself."""
+    """Logits of the token at each position: dense, activation, norm, then the token embedding as output matrix."""
 
     def __init__(self, width: int, token: nn.Embedding, *, act: str, norm_eps: float, bias: bool = True) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class MaskedLMHead(nn.Module):
 
 
 class NextTokenHead(nn.Module):
-    """Which token comes next? The output matrix is the token embedding itself, or one of its own (`tied=False`).
+    """Logits of the next token: the output matrix is the token embedding itself, or one of its own (`tied=False`).
 
     `scale` multiplies the hidden states before; `bias` is kept as a row, (1, V), as Marian has it.
     """
@@ -90,7 +90,7 @@ class NextTokenHead(nn.Module):
 
 
 class LastTokenHead(nn.Module):
-    """One answer for a sequence from its last token, the only one that has seen all others in a decoder."""
+    """Classes of a sequence from its last token, the only one that attends to all others in a decoder."""
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
@@ -102,21 +102,25 @@ class LastTokenHead(nn.Module):
 
 
 class Pooler(nn.Module):
-    """One vector for a sequence: its first token ([CLS]), sent through a layer of its own."""
+    """One vector for a sequence: its first token ([CLS]) or its last, through a dense layer of its own."""
 
-    def __init__(self, width: int, *, act: str, dropout: float = 0.0) -> None:
+    def __init__(
+        self, width: int, *, act: str, dropout: float = 0.0, pooling: Literal["first", "last"] = "first"
+    ) -> None:
         super().__init__()
+        self.pooling = pooling
         self.dropout = nn.Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.act = activation(act)
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (B, D)."""
-        return self.act(self.dense(self.dropout(layout.first(hidden))))
+        token = layout.first(hidden) if self.pooling == "first" else layout.last(hidden)
+        return self.act(self.dense(self.dropout(token)))
 
 
 class Transform(nn.Module):
-    """A layer between encoder and answer, as ModernBERT has it: dense, bend, normalise; no biases."""
+    """ModernBERT's layer between encoder and classifier: dense, activation, norm; no biases."""
 
     def __init__(self, width: int, *, act: str, norm_eps: float) -> None:
         super().__init__()
@@ -130,7 +134,7 @@ class Transform(nn.Module):
 
 
 class TransformedPooler(nn.Module):
-    """One vector for a sequence: its first token or the mean of all, then a transform."""
+    """One vector for a sequence: its first token or the mean of all, then a `Transform`."""
 
     def __init__(self, pooling: Pooling, transform: Transform) -> None:
         super().__init__()
@@ -143,7 +147,7 @@ class TransformedPooler(nn.Module):
 
 
 class SequenceHead(nn.Module):
-    """One answer for a sequence: classes, regression, next sentence, sentence order, score of a choice.
+    """Logits of a sequence: classes, regression, next sentence, sentence order, score of a choice.
 
     For choices the batch holds one sequence per choice and `outputs` is 1; the caller groups the scores.
     """
@@ -160,7 +164,7 @@ class SequenceHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """One answer for each token: tags (L labels) or answer spans (2: does the answer start, end here?)."""
+    """Logits of each token: tags (L labels) or answer spans (2: the start and the end of an answer)."""
 
     def __init__(self, width: int, outputs: int, dropout: float = 0.0, transform: nn.Module | None = None) -> None:
         super().__init__()
@@ -174,7 +178,7 @@ class TokenHead(nn.Module):
 
 
 class ReplacedTokenHead(nn.Module):
-    """Was this token replaced? ELECTRA's discriminator: a positive logit says yes."""
+    """ELECTRA's discriminator: a positive logit where a token was replaced."""
 
     def __init__(self, width: int, *, act: str) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ Backend = Literal["explicit", "sdpa", "varlen"]
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):  # noqa: N801, since it is used as a decorator
+class cached(Generic[Value]):  # noqa: N801, since it is used as a decorator
     """A property that is computed once: functools has one too, but with a lock that compiled code cannot take."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -29,7 +29,7 @@ class once(Generic[Value]):  # noqa: N801, since it is used as a decorator
 
     def __get__(self, layout: Any, _: type) -> Value:
         value = self._compute(layout)
-        layout.__dict__[self._compute.__name__] = value  # found there from now on, before this is asked
+        layout.__dict__[self._compute.__name__] = value  # found there from now on, before this descriptor
         return value
 
 
@@ -67,7 +67,7 @@ class Packed:
         """Number of sequences."""
         return self.offsets.shape[0] - 1  # compiled code can let a shape vary, not a tuple's length
 
-    @once
+    @cached
     def runs(self) -> list[tuple[int, int, int]]:
         """Neighbours of equal length as (first token, sequences, length): each is a rectangle without a copy."""
         runs, start = [], 0
@@ -79,27 +79,26 @@ class Packed:
         return runs
 
     def twice(self) -> Self:
-        """Lay out the same sequences once more, behind themselves."""
+        """The layout of the same sequences twice, one after the other."""
         offsets = torch.cat([self.offsets, self.offsets[1:] + self.offsets[-1]])
         return replace(self, lengths=2 * self.lengths, offsets=offsets, positions=self.positions.repeat(2))
 
     def using(self, backend: Backend) -> Self:
-        """Return the same layout with the attention back-end chosen by hand."""
+        """The same layout with this attention back-end."""
         return replace(self, backend=backend)
 
     def first(self, x: Tensor) -> Tensor:
         """Take each sequence's first token: (N, D) -> (B, D); an empty sequence gives zeros."""
-        if not x.shape[0]:
-            return x.new_zeros(self.batch, x.shape[-1])
-        first = x[self.offsets[:-1].long().clamp(max=x.shape[0] - 1)]
-        return first.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
+        return self._take(x, self.offsets[:-1].long().clamp(max=x.shape[0] - 1))
 
     def last(self, x: Tensor) -> Tensor:
         """Take each sequence's last token: (N, D) -> (B, D); an empty sequence gives zeros."""
+        return self._take(x, self.offsets[1:].long().clamp(min=1) - 1)
+
+    def _take(self, x: Tensor, tokens: Tensor) -> Tensor:
         if not x.shape[0]:
             return x.new_zeros(self.batch, x.shape[-1])
-        last = x[self.offsets[1:].long().clamp(min=1) - 1]
-        return last.where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
+        return x[tokens].where(self.offsets.diff().unsqueeze(-1) > 0, 0.0)
 
     def mean(self, x: Tensor) -> Tensor:
         """Average each sequence's tokens: (N, D) -> (B, D); an empty sequence gives zeros."""
@@ -133,12 +132,12 @@ class Packed:
         layout = Padded.of(keep, backend=self.backend if self.backend != "varlen" else None)
         return padded.unflatten(0, (self.batch, self.max_length)), layout
 
-    @once
+    @cached
     def places(self) -> Tensor:
-        """Where each token lies in the rectangle, row after row: (N,). Nobody waits for a GPU to find it."""
+        """Index of each token in the flattened rectangle: (N,), found without waiting for a GPU."""
         return self._owner * self.max_length + self.positions
 
-    @once
+    @cached
     def _owner(self) -> Tensor:
         """Which sequence each token belongs to, (N,)."""
         return torch.repeat_interleave(self.offsets.diff().long(), output_size=self.positions.shape[0])
@@ -185,7 +184,7 @@ class Padded:
         return None if self.complete else self.keep[:, None, None, :]
 
     def using(self, backend: Backend) -> Self:
-        """Return the same layout with the attention back-end chosen by hand."""
+        """The same layout with this attention back-end."""
         return replace(self, backend=backend)
 
     def first(self, x: Tensor) -> Tensor:
@@ -226,8 +225,8 @@ class Padded:
 Layout = Packed | Padded
 
 
-def lay_out(texts: Sequence[Sequence[int]], what: str, device: torch.device | str) -> tuple[Tensor, Packed]:
-    """Texts as ids, none of them empty -> all ids (N,), packed; `what` is their name in a message."""
+def pack_ids(texts: Sequence[Sequence[int]], what: str, device: torch.device | str) -> tuple[Tensor, Packed]:
+    """Pack texts of ids, none of them empty: all ids (N,) and their layout; `what` is their name in a message."""
     empty = next((number for number, text in enumerate(texts) if not len(text)), None)
     require(empty is None, f"{what} {empty} is empty; give it at least one token", BadInput)
     ids = torch.tensor([token for text in texts for token in text], dtype=torch.int64, device=device)

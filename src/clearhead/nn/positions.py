@@ -1,4 +1,4 @@
-"""Telling a model where a token stands: two sinusoidal layouts, and rotary positions. Learned ones are an embedding."""
+"""Positions: two sinusoidal tables, and rotary positions. Learned ones are an embedding."""
 
 # T positions · D width · H heads · K head width
 
@@ -27,7 +27,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
-        with torch.device(_home()):
+        with torch.device(_table_device()):
             table = sinusoidal_interleaved(length, width)
         self.table: Tensor
         self.register_buffer("table", torch.cat([table[:, 0::2], table[:, 1::2]], -1), persistent=False)
@@ -38,17 +38,17 @@ class SinusoidalPositions(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Su et al. 2021: turn each pair of features by an angle that grows with the position.
+    """Su et al. 2021: rotate each pair of features by an angle that grows with the position.
 
-    The match of a query and a key then depends on their distance alone.
+    The score of a query and a key then depends on their distance alone.
     """
 
     def __init__(self, head_width: int, theta: float, length: int) -> None:
         super().__init__()
         require(head_width % 2 == 0, f"rotary positions need an even head width, got {head_width}")
-        home = _home()
-        frequencies = 1 / theta ** (torch.arange(0, head_width, 2, device=home) / head_width)
-        angles = torch.arange(length, device=home)[:, None] * frequencies  # (T, K/2)
+        device = _table_device()
+        frequencies = 1 / theta ** (torch.arange(0, head_width, 2, device=device) / head_width)
+        angles = torch.arange(length, device=device)[:, None] * frequencies  # (T, K/2)
         self.cos: Tensor
         self.sin: Tensor
         self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
@@ -56,20 +56,20 @@ class Rotary(nn.Module):
         self.register_buffer("sin", torch.cat([-angles.sin(), angles.sin()], -1), persistent=False)
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn queries and keys (…, H, K) at positions (…)."""
+        """Rotate queries and keys (…, H, K) at positions (…)."""
         cos, sin = (table[positions].unsqueeze(-2).to(q.dtype) for table in (self.cos, self.sin))  # (…, 1, K)
         return q * cos + _partners(q) * sin, k * cos + _partners(k) * sin
 
-    def turn(self, x: Tensor) -> None:
-        """Turn queries or keys (…, T, H, K) in their place, rows that begin at position 0; not for training."""
+    def rotate_(self, x: Tensor) -> None:
+        """Rotate queries or keys (…, T, H, K) in place, rows that begin at position 0; not for training."""
         partners, length = _partners(x), x.shape[-3]
         x.mul_(self.cos[:length, None]).addcmul_(partners, self.sin[:length, None])
 
 
-def _home() -> torch.device:
-    """Where a table is made: checkpoints bring parameters and not tables, so it has to be real in a "meta" model."""
-    home = torch.get_default_device()
-    return torch.device("cpu") if home.type == "meta" else home
+def _table_device() -> torch.device:
+    """The device a table is made on: no checkpoint holds it, so that it has to be real in a "meta" model."""
+    device = torch.get_default_device()
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 def _partners(x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Linear layers in 8 bits for inference on a CPU: a scale for each output, and steps for the tokens that come.
+"""Linear layers in 8 bits for inference on a CPU: weights with a scale for each output, activations in uint8.
 
-`QuantisedLinear` finds the steps of each token as it comes. `CalibratedLinear` and `CalibratedFeedForward` know them
-from a sample, which leaves nothing to look for: the numbers are those of one product, whatever runs beside it.
+`QuantisedLinear` is dynamic: each token has its own step. `CalibratedLinear` and `CalibratedFeedForward` are static:
+the steps are known from a sample.
 """
 
 # N tokens · D width · F feed-forward width; … is (N) packed or (B, T) padded
@@ -20,16 +20,16 @@ _VNNI = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
 
 _STEPS = 127
 _LEVELS = 255
-_MIDDLE = 128  # of unsigned bytes: the processor multiplies unsigned by signed ones
+_MIDDLE = 128  # zero point of uint8 inputs: the processor multiplies unsigned by signed bytes
 _TINY = torch.finfo(torch.float32).tiny
 _SMALL = 1e-5  # a feature that hardly moved on the sample gets no finer steps than this asks for
-# A few inner features reach many times as far as all others, which would have to share their coarse steps.
+# A few inner features reach many times as far as all others, which would have to share their coarse step.
 _OUTLIERS = 16
 _ROOM = 1.25  # for values that go beyond what the sample showed
 
 
 class Weights(NamedTuple):
-    """Those of a linear map."""
+    """The weights of a linear layer."""
 
     matrix: Tensor  # (out, in)
     bias: Tensor | None  # (out,)
@@ -59,19 +59,19 @@ class _Matrix:
         self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
 
     def sums(self, steps: Tensor) -> Tensor:
-        """Steps around the middle, uint8 (N, in) -> (N, out) without bias."""
+        """Inputs uint8 (N, in) with zero point 128 -> (N, out) without bias."""
         return self._times(steps, 1.0, _MIDDLE, None, 1.0, 0, torch.float32, "none", [], "")
 
     def values(self, steps: Tensor, step: float = 1.0, zero: int = _MIDDLE) -> Tensor:
-        """Steps uint8 (N, in) of this size around this zero -> (N, out)."""
+        """Inputs uint8 (N, in) of this step and zero point -> (N, out)."""
         return self._times(steps, step, zero, self.bias, 1.0, 0, torch.float32, "none", [], "")
 
-    def bent(self, steps: Tensor) -> Tensor:
-        """Steps around the middle, uint8 (N, in) -> GELU of the result, (N, out)."""
+    def gelu(self, steps: Tensor) -> Tensor:
+        """Inputs uint8 (N, in) with zero point 128 -> GELU of the result, (N, out)."""
         return self._times(steps, 1.0, _MIDDLE, self.bias, 1.0, 0, torch.float32, "gelu", [], "none")
 
-    def bent_steps(self, steps: Tensor, step: float, zero: int) -> Tensor:
-        """The same, but the result is in steps again, of this size around this zero: uint8 (N, out)."""
+    def gelu_quantised(self, steps: Tensor, step: float, zero: int) -> Tensor:
+        """The same, but the result is quantised again by this step and zero point: uint8 (N, out)."""
         return self._times(steps, 1.0, _MIDDLE, self.bias, step, zero, torch.uint8, "gelu", [], "none")
 
     def _times(self, steps: Tensor, step: float, zero: int, bias: Tensor | None, *after: Any) -> Tensor:
@@ -93,7 +93,7 @@ class QuantisedLinear(nn.Module):
         if not x.numel():
             return x.new_zeros(*x.shape[:-1], self.out_features)
         tokens = x.reshape(-1, self.in_features).float()
-        # two looks and no copy are quicker than abs().amax()
+        # two passes and no copy are quicker than abs().amax()
         largest = torch.maximum(tokens.amax(-1, keepdim=True), -tokens.amin(-1, keepdim=True)).clamp_(min=_TINY)
         sums = self._matrix.sums(_bytes((tokens * (_STEPS / largest)).round_()))
         torch.addcmul(self._matrix.bias, sums, largest.div_(_STEPS), out=sums)
@@ -104,8 +104,8 @@ class QuantisedLinear(nn.Module):
         return f"in_features={self.in_features}, out_features={self.out_features}"
 
 
-class _Steps:
-    """Tokens to bytes by steps known beforehand, a size for each feature, and the matrix that takes them.
+class _Quantiser:
+    """Static quantisation of tokens, a step for each feature, and the weights scaled to match.
 
     Wide features get wide steps and their weights fine ones (Xiao et al. 2022, SmoothQuant, with strength 1/2).
     """
@@ -123,33 +123,33 @@ class _Steps:
 
 
 class CalibratedLinear(nn.Module):
-    """Stands for a Linear whose inputs have been seen on a sample; beyond what was seen they are cut off."""
+    """Stands for a Linear whose inputs have been seen on a sample; beyond that range they are clamped."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, seen: Range) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self._steps = _Steps(weight.detach().float(), seen)
-        self._matrix = _Matrix(self._steps.weight, bias)
+        self._quantise = _Quantiser(weight.detach().float(), seen)
+        self._matrix = _Matrix(self._quantise.weight, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)."""
         _check(x)
         if not x.numel():
             return x.new_zeros(*x.shape[:-1], self.out_features)
-        steps = self._steps(x.reshape(-1, self.in_features).float())
+        steps = self._quantise(x.reshape(-1, self.in_features).float())
         return self._matrix.values(steps).view(*x.shape[:-1], self.out_features).to(x.dtype)
 
 
 class CalibratedFeedForward(nn.Module):
-    """Stands for a FeedForward with GELU: the inner values are bytes from the first product to the second."""
+    """Stands for a FeedForward with GELU: the activations are uint8 from the first product to the second."""
 
     def __init__(self, up: Weights, down: Weights, seen: Range, inner: Range) -> None:
         super().__init__()
         up_weight, down_weight = up.matrix.detach().float(), down.matrix.detach().float()
-        self._steps = _Steps(up_weight, seen)
-        self._up = _Matrix(self._steps.weight, up.bias)
+        self._quantise = _Quantiser(up_weight, seen)
+        self._up = _Matrix(self._quantise.weight, up.bias)
         far = inner.high.topk(min(_OUTLIERS, len(inner.high))).indices
-        self._far_up = _Matrix(self._steps.weight[far], None if up.bias is None else up.bias[far])
+        self._far_up = _Matrix(self._quantise.weight[far], None if up.bias is None else up.bias[far])
         self._far_down = down_weight[:, far].T.contiguous()
         near = torch.ones_like(inner.high).index_fill_(0, far, 0.0)
         self._down = _Matrix(down_weight * near, down.bias)
@@ -162,10 +162,10 @@ class CalibratedFeedForward(nn.Module):
         _check(x)
         if not x.numel():
             return x.clone()
-        steps = self._steps(x.reshape(-1, x.shape[-1]).float())
-        inner = self._up.bent_steps(steps, self._step, self._zero)
+        steps = self._quantise(x.reshape(-1, x.shape[-1]).float())
+        inner = self._up.gelu_quantised(steps, self._step, self._zero)
         out = self._down.values(inner, self._step, self._zero)
-        return out.addmm_(self._far_up.bent(steps), self._far_down).view(x.shape).to(x.dtype)
+        return out.addmm_(self._far_up.gelu(steps), self._far_down).view(x.shape).to(x.dtype)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + self(x)."""
@@ -180,7 +180,7 @@ def is_int8(module: nn.Module) -> bool:
 
 
 def _bytes(whole: Tensor) -> Tensor:
-    """Whole numbers from -128 to 127 -> bytes from 0 to 255."""
+    """Whole numbers from -128 to 127 -> uint8 from 0 to 255."""
     # float to int8 is many times quicker than to uint8; the flipped sign bit is + 128
     return whole.to(torch.int8).view(torch.uint8).bitwise_xor_(_MIDDLE)
 

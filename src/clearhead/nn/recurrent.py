@@ -1,6 +1,6 @@
-"""LSTM and GRU over our layouts. The kernels are torch's own (cuDNN on a GPU); only the order of tokens is ours.
+"""LSTM and GRU over packed and padded layouts, by torch's own kernels (cuDNN on a GPU).
 
-Packed tokens lie sentence after sentence, the kernels read time after time: all first tokens, then all second ones.
+Packed tokens are sequence-major, the kernels want them time-major: all first tokens, then all second ones.
 """
 
 # B batch · N packed tokens · T longest sequence · D width · I inner width · L layers × directions
@@ -19,8 +19,21 @@ States = tuple[Tensor, ...]  # of an LSTM (hidden, cell), of a GRU (hidden,); ea
 
 
 @dataclass(frozen=True)
+class DecodingState:
+    """What a recurrent decoder keeps between two steps."""
+
+    states: States
+    memory: Any = None  # of the source, for a decoder that has one; see clearhead.nn.alignment
+
+    def select(self, rows: Tensor) -> Self:
+        """Take these rows, in this order."""
+        memory = None if self.memory is None else self.memory.select(rows)
+        return type(self)(tuple(state[:, rows] for state in self.states), memory)
+
+
+@dataclass(frozen=True)
 class TimeMajor:
-    """How packed tokens become torch's PackedSequence: longest sequence first, time after time. Empty ones stay out."""
+    """How packed tokens become torch's PackedSequence: longest sequence first, time-major, empty ones left out."""
 
     places: Tensor  # (N,) the packed token that stands at each place of the PackedSequence
     back: Tensor  # (N,) the place of each packed token
