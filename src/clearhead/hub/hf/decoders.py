@@ -277,7 +277,7 @@ def _xlnet(heads: int) -> Names:
             "attn_type": "bi",
             "bi_data": False,
             "clamp_len": -1,
-            "check_lengths": False,
+            "same_length": False,
             "summary_type": "last",
             "summary_use_proj": True,
             "summary_activation": "tanh",
