@@ -26,9 +26,10 @@ from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.data.formats import read_conll
 from clearhead.pipelines.word_vectors import ContextualWords, WordVectors
-from clearhead.training.loop import Result
+from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.finetune import over_seeds
-from clearhead.training.recipes.language import PretrainElmo, pretrain_elmo
+from clearhead.training.recipes.language import pretrain_language, recipe_for
+from clearhead.training.recipes.run import learn_vocabulary_once
 from clearhead.training.recipes.word2vec import Vectors, train_vectors
 from clearhead.training.settings import override, parse_settings
 from probing import Probe, probe_tags, word_states
@@ -95,14 +96,15 @@ def readers(options: argparse.Namespace) -> Iterator[tuple[str, Read]]:
         _whole(result)
         yield "word2vec", static_words(vectors)
     if options.only != "word2vec":
-        letters = PretrainElmo()
+        letters = recipe_for("elmo", "base")
         letters = override(replace(letters, train=replace(letters.train, **budget)), parse_settings(options.set))
-        elmo, result = pretrain_elmo(corpus, options.out / "elmo", letters, device=device)
+        words = learn_vocabulary_once(corpus, options.out / "elmo", size=30_000, kind="word")
+        elmo, result = pretrain_language(corpus, words, options.out / "elmo", letters, device=device)
         _whole(result)
         yield "elmo", recurrent_words(ContextualWords(elmo.network.to(device).eval(), elmo.tokenizer))
 
 
-def _whole(result: Result) -> None:
+def _whole(result: TrainResult) -> None:
     if result.exit == "interrupted":
         raise KeyboardInterrupt  # run it again to go on
 

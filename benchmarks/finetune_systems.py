@@ -17,10 +17,11 @@ import torch
 import clearhead
 from clearhead.data.dataset import TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.evaluation.tasks import EVALUATIONS
 from clearhead.text import Tokenizer
 from clearhead.training.recipes.finetune import Finetune, finetune
-from clearhead.training.recipes.pretrain import RUN
-from clearhead.training.recipes.task_specs import TASK_SPECS, evaluate
+from clearhead.training.recipes.run import RUN
+from clearhead.training.recipes.task_specs import TASK_SPECS
 from clearhead.training.settings import Every, Settings, override
 
 NEVER = 10**9
@@ -193,7 +194,9 @@ def features(encoded: TokenizedDataset) -> list[dict[str, Any]]:
 
 def score(run: Run, task: Task, folder: Path, tests: dict[str, Path]) -> dict[str, float]:
     model = clearhead.load(folder, device=run.device)
-    figures = {name: evaluate(task.kind, model, TASK_SPECS[task.kind].read(path, {})) for name, path in tests.items()}
+    figures = {
+        name: EVALUATIONS[task.kind](model, TASK_SPECS[task.kind].read(path, {})) for name, path in tests.items()
+    }
     return {f"{name} {metric}": figures[name][metric] for name in tests for metric in task.metrics}
 
 

@@ -26,7 +26,7 @@ from clearhead.pipelines.model import Model
 from clearhead.training.loop import train
 from clearhead.training.monitor import read_rows
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import MaskedLM
+from clearhead.training.tasks.language import MaskedLM
 from gpu_mlm import flops_per_token, natural_lengths, peak
 
 VOCABULARY = 30_528

@@ -25,6 +25,7 @@ from clearhead.data.dataset import FineTuning
 from clearhead.data.masking import Masked, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.shards import tokenise
+from clearhead.evaluation.tasks import EVALUATIONS
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.nn.heads import Network, Pooler, SequenceHead
@@ -33,10 +34,10 @@ from clearhead.text import Tokenizer
 from clearhead.training.loop import train
 from clearhead.training.monitor import Report
 from clearhead.training.recipes.pretrain import build as networks
-from clearhead.training.recipes.pretrain import without_attention_dropout
-from clearhead.training.recipes.task_specs import TASK_SPECS, Options, evaluate
+from clearhead.training.recipes.run import without_attention_dropout
+from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import MaskedLMWithPairs, ReplacedAndMasked
+from clearhead.training.tasks.language import MaskedLMWithPairs, ReplacedAndMasked
 from finetune_systems import TASKS
 
 LAYERS, WIDTH, HEADS, LENGTH = 12, 256, 4, 128
@@ -169,10 +170,14 @@ def downstream(name: str, options: argparse.Namespace) -> None:
             with tempfile.TemporaryDirectory() as scratch:
                 source = FineTuning(encoded, seed=seed, items=what.items)
                 run = train(
-                    kind.task(model, encoded, Options()), source, settings, Path(scratch), device=options.device
+                    kind.task(model, encoded, ObjectiveOptions()),
+                    source,
+                    settings,
+                    Path(scratch),
+                    device=options.device,
                 )
             model.network.eval()
-            figures = evaluate(what.kind, model, held_out)
+            figures = EVALUATIONS[what.kind](model, held_out)
             row = {"task": name, "variant": variant, "seed": seed, "seconds": run.elapsed, "tokens": run.tokens}
             with options.out.open("a") as file:
                 file.write(json.dumps({**row, "figure": figures[what.metrics[-1]]}) + "\n")

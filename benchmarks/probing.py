@@ -33,7 +33,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import Input, run
 from clearhead.training.loop import train
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import TagTokens
+from clearhead.training.tasks.classification import TagTokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import train
 from clearhead.training.recipes.translate import Translate, Translator, prepare
 from clearhead.training.settings import Every, Settings, override
-from clearhead.training.tasks import Translation
+from clearhead.training.tasks.language import Translation
 
 NEVER = 10**9
 BEAMS = 5

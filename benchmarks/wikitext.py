@@ -35,7 +35,7 @@ from clearhead.text import train_tokenizer
 from clearhead.training.loop import train
 from clearhead.training.monitor import read_rows
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import NextToken
+from clearhead.training.tasks.language import NextToken
 
 Ids = NDArray[np.int64]
 FILES = ("train", "valid", "test")

@@ -12,7 +12,7 @@ from torch import nn
 import contextual
 import wikitext
 from clearhead.data.examples import WordsExample
-from clearhead.training.tasks import NextToken
+from clearhead.training.tasks.language import NextToken
 
 LINES = [" \n", " = Title = \n", " \n", " the cat sat on the mat . \n", " a <unk> sat @-@ sat . \n"]
 

@@ -68,7 +68,7 @@ def home(tmp_path_factory):
     ):
         path = folder / data
         made = finetune(kind, folder, path, folder / "skills" / name, dev=path, recipe=recipe, skill_for=uses)
-        assert made.figures, name
+        assert made.metrics, name
     return folder
 
 
@@ -141,7 +141,7 @@ def test_a_tagger_can_look_at_capitals(home, names, tmp_path, lora):
     recipe = Finetune(lora=lora, capitals=True, items=8, length=32, train=train)
     uses = None if lora is None else ["tag"]
     made = finetune("tag", home, names, tmp_path / "tagger", dev=names, recipe=recipe, skill_for=uses)
-    assert made.figures["f1"] == 100.0
+    assert made.metrics["f1"] == 100.0
     tagger = ch.load(tmp_path / "tagger") if lora is None else ch.load(home, skill=tmp_path / "tagger")
     assert [entity.text for entity in tagger.tag("Red river and red stone").entities] == ["Red"]
     assert [entity.text for entity in tagger.tag([["blue", "Blue"]])[0].entities] == ["Blue"]
@@ -167,7 +167,7 @@ def test_a_class_can_depend_on_capitals(home, tmp_path, paired):
     recipe = Finetune(lora=4, capitals=True, items=8, length=32, train=train)
     columns = {"text": "text", "pair": "pair"} if paired else None
     made = finetune("classify", home, path, tmp_path / "s", dev=path, recipe=recipe, columns=columns, skill_for=[])
-    assert made.figures["accuracy"] == 100.0
+    assert made.metrics["accuracy"] == 100.0
     model = ch.load(home, skill=tmp_path / "s")
     given = ("RIVER is there", "the river") if paired else "RIVER is there"
     assert model.classify([given])[0].label == "loud"
@@ -199,7 +199,7 @@ def test_an_answer_can_depend_on_capitals(home, tmp_path):
     train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
     recipe = Finetune(lora=4, capitals=True, items=8, length=32, train=train)
     made = finetune("answer", home, path, tmp_path / "s", dev=path, recipe=recipe, skill_for=[])
-    assert made.figures["exact_match"] == 100.0
+    assert made.metrics["exact_match"] == 100.0
     model = ch.load(home, skill=tmp_path / "s")
     assert [model.answer(said, asked[0]["context"]).text for said in ("STONE", "stone")] == ["RED", "blue"]
 

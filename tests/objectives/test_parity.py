@@ -14,8 +14,9 @@ from clearhead.hub.checkpoint import read_folder
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Padded
 from clearhead.objectives.language import replaced_tokens
-from clearhead.training.tasks import Choose, Classify, FindSpans, MaskedLM, MaskedLMWithPairs, MultiLabel, Regress
-from clearhead.training.tasks import TagTokens as Tag
+from clearhead.training.tasks.classification import Choose, Classify, FindSpans, MultiLabel, Regress
+from clearhead.training.tasks.classification import TagTokens as Tag
+from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs
 from references import MODELS, batch_for, randomised, save_theirs, theirs
 
 LENGTHS = (11, 4, 2, 9)

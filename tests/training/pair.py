@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from clearhead.data.batch import Batch
-from clearhead.training.loop import Result
+from clearhead.training.loop import TrainResult
 from clearhead.training.settings import Every
 from training.toy import Poisoned, ToySource, ToyTask, run
 
@@ -33,7 +33,7 @@ def judge(task: ToyTask) -> dict[str, float]:
     return {"f1": 0.5, "embedding": task.network.encoder.embeddings.token.weight.norm()}
 
 
-def train_spoilt(folder: Path) -> Result:
+def train_spoilt(folder: Path) -> TrainResult:
     """Go back from five bad steps, of which the loop hears when the next is under way."""
     task = ToyTask()
     return run(folder, task, Poisoned(task, 12, 26, math.inf), every=Every(log=100, save=3, evaluate=100))

@@ -14,7 +14,8 @@ from clearhead.nn.attention import MaskSpec
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
 from clearhead.training.step import _Weighed, in_half, mark, steady
-from clearhead.training.tasks import Classify, FindSpans, MaskedLM, TagTokens
+from clearhead.training.tasks.classification import Classify, FindSpans, TagTokens
+from clearhead.training.tasks.language import MaskedLM
 from clearhead.training.tasks.task import Task
 
 LENGTH = 16

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from clearhead.errors import BadConfig
 from clearhead.training.checkpoint import checkpoints
 from clearhead.training.distributed import Ranks, Sharding
-from clearhead.training.loop import Result
+from clearhead.training.loop import TrainResult
 from clearhead.training.step import Passes
 from training.pair import train_spoilt
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
@@ -28,7 +28,7 @@ def test_batches_are_dealt_out_equally():
     assert Ranks(2, 3).share([7]) == [(7, False)]
 
 
-def train_alone(folder: Path) -> Result:
+def train_alone(folder: Path) -> TrainResult:
     # 3 micro-batches for 2 ranks, and a last step of one: some passes do not count
     options = {"steps": None, "epochs": 1.0, "evaluate": lambda: {"f1": 0.5}, "metric": "f1"}
     return run(folder, source=ToySource(batches=10), **options)

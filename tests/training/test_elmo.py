@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,9 +18,10 @@ from clearhead.models.rnnlm import RecurrentLMConfig
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.word_vectors import ContextualWords
 from clearhead.training.loop import train
-from clearhead.training.recipes.language import PretrainElmo, pretrain_elmo
+from clearhead.training.recipes.language import pretrain_language, recipe_for
+from clearhead.training.recipes.run import learn_vocabulary_once
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import NextToken
+from clearhead.training.tasks.language import NextToken
 from probing import Probe, probe_tags
 from training.toy import ToySource
 
@@ -49,9 +51,10 @@ def elmo(sentences, tmp_path_factory):
     corpus.write_text("\n\n".join(" ".join(example.words) for example in sentences), encoding="utf-8")
     config = ElmoConfig(hidden_size=16, character_size=4, max_characters=12, dropout=0.0)
     settings = Settings(steps=40, learning_rate=1e-2, every=EVERY)
-    recipe = PretrainElmo(model=config, length=16, tokens=128, train=settings)
-    words, _ = pretrain_elmo(Corpus(corpus), folder / "out", recipe)
-    return words, folder / "out"
+    recipe = replace(recipe_for("elmo"), model=config, length=16, tokens=128, train=settings)
+    words = learn_vocabulary_once(Corpus(corpus), folder / "out", size=30_000, kind="word")
+    model, _ = pretrain_language(Corpus(corpus), words, folder / "out", recipe)
+    return ContextualWords(model.network, model.tokenizer), folder / "out"
 
 
 def test_it_learns_and_is_read_back(elmo):

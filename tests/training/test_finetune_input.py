@@ -12,7 +12,7 @@ from clearhead.models.bert import BertConfig
 from clearhead.pipelines.model import Model
 from clearhead.training.monitor import read_rows
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look
-from clearhead.training.recipes.task_specs import Options
+from clearhead.training.recipes.task_specs import ObjectiveOptions
 from clearhead.training.settings import Settings, override
 from data.small import tokenizer
 
@@ -64,9 +64,11 @@ def test_one_class_is_none(base, tmp_path):
 def test_what_a_task_does_not_know(base, tmp_path):
     data = write(tmp_path / "scores.jsonl", [{"text": "a cat", "score": 1.0}])
     with pytest.raises(BadConfig, match=r"objective.class_weights is not for the task regress; leave it out"):
-        finetune("regress", base, data, tmp_path / "out", recipe=Finetune(objective=Options(class_weights=True)))
+        finetune(
+            "regress", base, data, tmp_path / "out", recipe=Finetune(objective=ObjectiveOptions(class_weights=True))
+        )
     with pytest.raises(BadConfig, match=r"label_smoothing is a share in \[0, 1\), got 2"):
-        Options(label_smoothing=2)
+        ObjectiveOptions(label_smoothing=2)
     measured = Finetune(train=Settings(steps=2, metric="pearson"))
     with pytest.raises(BadConfig, match="metric 'pearson' is measured on development data; give --dev"):
         finetune("regress", base, data, tmp_path / "out", recipe=measured)

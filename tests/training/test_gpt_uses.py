@@ -20,9 +20,10 @@ from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.generation import few_shot
 from clearhead.training.recipes.finetune import Finetune, finetune
-from clearhead.training.recipes.task_specs import TASK_SPECS, Options
+from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import Classify, ClassifyAndContinue, NextToken
+from clearhead.training.tasks.classification import Classify, ClassifyAndContinue
+from clearhead.training.tasks.language import NextToken
 
 ROWS = [
     ("What is the capital of France?", "Paris"),
@@ -113,7 +114,7 @@ def test_long_prompts_lose_their_beginning_and_long_answers_their_end(tokenizer,
 def test_a_tiny_set_is_learnt_by_heart_and_answered(gpt, rows, tmp_path):
     recipe = Finetune(length=64, items=5, train=settings(150))
     outcome = finetune("instruct", gpt, rows, tmp_path / "tuned", dev=rows, recipe=recipe)
-    assert outcome.figures == {"exact": 100.0, "f1": 100.0}
+    assert outcome.metrics == {"exact": 100.0, "f1": 100.0}
     model = ch.load(tmp_path / "tuned")
     for prompt, answer in ROWS:
         assert model.generate(prompt, longest=20).text == f"\n{answer}"
@@ -153,9 +154,9 @@ def labelled(path, count=64):
 @pytest.mark.parametrize("weight", [0.0, 0.5])
 def test_classification_reads_the_last_token(gpt, tmp_path, weight):
     data = labelled(tmp_path / "data.jsonl")
-    recipe = Finetune(length=32, items=16, objective=Options(lm_weight=weight), train=settings(25))
+    recipe = Finetune(length=32, items=16, objective=ObjectiveOptions(lm_weight=weight), train=settings(25))
     outcome = finetune("classify", gpt, data, tmp_path / "out", dev=data, recipe=recipe)
-    assert outcome.figures["accuracy"] == 100
+    assert outcome.metrics["accuracy"] == 100
     model = ch.load(tmp_path / "out")
     assert tuple(model.network.heads) == ("classes",)
     found = model.classify("Name the colour of snow.")
@@ -188,7 +189,7 @@ def test_other_families_are_refused(tokenizer):
     with pytest.raises(WrongTask, match="there is no head 'causal_lm' for bert"):
         TASK_SPECS["instruct"].prepare(bert, None)
     with pytest.raises(WrongTask, match="lm_weight is for gpt2, which reads forwards; this is bert"):
-        TASK_SPECS["classify"].task(bert.with_head("classes", 2), None, Options(lm_weight=0.5))
+        TASK_SPECS["classify"].task(bert.with_head("classes", 2), None, ObjectiveOptions(lm_weight=0.5))
     t5 = ch.Model.create(T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2), heads={"causal_lm": 400})
     with pytest.raises(WrongTask, match="t5 reads a source; train it with: finetune translation --text prompt"):
-        TASK_SPECS["instruct"].task(t5, None, Options())
+        TASK_SPECS["instruct"].task(t5, None, ObjectiveOptions())

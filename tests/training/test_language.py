@@ -18,10 +18,10 @@ from clearhead.models.t5 import T5Config
 from clearhead.models.xlnet import XLNetConfig
 from clearhead.training.checkpoint import TENSORS, checkpoints
 from clearhead.training.recipes.language import FAMILIES, batches, build, pretrain_language, recipe_for, task_of
-from clearhead.training.recipes.pretrain import tokenise_once
+from clearhead.training.recipes.run import tokenise_once
 from clearhead.training.settings import Every, Settings
 from clearhead.training.step import split_batch
-from clearhead.training.tasks import NextToken
+from clearhead.training.tasks.language import NextToken
 
 SMALL = {
     "gpt2": Gpt2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),

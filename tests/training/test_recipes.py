@@ -21,8 +21,9 @@ from clearhead.models.modernbert import ModernBertConfig
 from clearhead.training.monitor import read_rows
 from clearhead.training.recipes import finetune as finetuning
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
-from clearhead.training.recipes.pretrain import Masking, Pretrain, build, for_device, generator_config, preset, pretrain
-from clearhead.training.recipes.task_specs import TASK_SPECS, Options
+from clearhead.training.recipes.pretrain import Masking, Pretrain, build, generator_config, preset, pretrain
+from clearhead.training.recipes.run import for_device
+from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
@@ -223,10 +224,10 @@ def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
     train, dev = (data_for(kind, tmp_path / f"{n}.{ending}", 96, n) for n in (1, 2))
     recipe = Finetune(length=48, items=16, train=steps(300))
     outcome = finetune(kind, base, train, tmp_path / "out", dev=dev, recipe=recipe)
-    assert outcome.figures[metric] > good
+    assert outcome.metrics[metric] > good
     again = ch.load(tmp_path / "out")
-    assert finetuning.evaluate(kind, again, finetuning.find_kind(kind).read(dev, {}))[metric] == pytest.approx(
-        outcome.figures[metric]
+    assert finetuning.EVALUATIONS[kind](again, finetuning.find_task(kind).read(dev, {}))[metric] == pytest.approx(
+        outcome.metrics[metric]
     )
 
 
@@ -238,7 +239,7 @@ def test_rare_classes_weigh_more(base):
         labels = kind.labels(examples)
         model = kind.prepare(ch.load(base), labels)
         encoded = kind.encode(examples, model.tokenizer, labels, 48)
-        task = kind.task(model, encoded, Options(class_weights=True))
+        task = kind.task(model, encoded, ObjectiveOptions(class_weights=True))
         assert task.class_weights.tolist() == pytest.approx(wanted)
 
 
@@ -255,8 +256,8 @@ def test_tags_that_depend_on_the_sentence_before(base, tmp_path):
     train, dev = (documents(tmp_path / f"{n}.conll", 64, n) for n in (1, 2))
     recipe = Finetune(documents=True, length=48, items=16, train=steps(200))
     outcome = finetune("tag", base, train, tmp_path / "out", dev=dev, recipe=recipe)
-    assert outcome.figures["f1"] > 95
-    alone = finetuning.evaluate("tag", outcome.model, finetuning.find_kind("tag").read(dev, {}))
+    assert outcome.metrics["f1"] > 95
+    alone = finetuning.EVALUATIONS["tag"](outcome.model, finetuning.find_task("tag").read(dev, {}))
     assert alone["f1"] < 75
     with pytest.raises(BadInput, match="documents=true is for the task tag"):
         finetune("answer", base, data_for("answer", tmp_path / "a.json", 4, 0), tmp_path / "b", recipe=recipe)
@@ -264,8 +265,8 @@ def test_tags_that_depend_on_the_sentence_before(base, tmp_path):
 
 def test_the_order_of_similarities_is_learnt(base, tmp_path):
     train, dev = (data_for("similar", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
-    recipe = Finetune(length=48, items=16, objective=Options(ranking=True), train=steps(200))
-    assert finetune("similar", base, train, tmp_path / "out", dev=dev, recipe=recipe).figures["spearman"] > 75
+    recipe = Finetune(length=48, items=16, objective=ObjectiveOptions(ranking=True), train=steps(200))
+    assert finetune("similar", base, train, tmp_path / "out", dev=dev, recipe=recipe).metrics["spearman"] > 75
     (bare := tmp_path / "bare.jsonl").write_text('{"sentence1": "a stone", "sentence2": "one stone"}\n')
     with pytest.raises(BadInput, match="ranking=true needs pairs with scores; these have none"):
         finetune("similar", base, bare, tmp_path / "none", recipe=recipe)
@@ -275,7 +276,7 @@ def test_adapters_learn_too_and_leave_an_ordinary_folder(base, tmp_path):
     train, dev = (data_for("classify", tmp_path / f"{n}.jsonl", 96, n) for n in (1, 2))
     recipe = Finetune(length=48, items=16, lora=8, train=replace(steps(300), learning_rate=1e-2))
     outcome = finetune("classify", base, train, tmp_path / "out", dev=dev, recipe=recipe)
-    assert outcome.figures["accuracy"] > 90
+    assert outcome.metrics["accuracy"] > 90
     texts = ["the red stone is here .", "the blue bread is here ."]
     assert [found.label for found in ch.load(tmp_path / "out").classify(texts)] == ["red", "blue"]
 

@@ -12,23 +12,19 @@ from clearhead.errors import BadConfig, WrongTask
 from clearhead.models import albert, bert, electra
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.heads import Network, ReplacedTokenHead, SentenceVector
-from clearhead.training.tasks import (
+from clearhead.training.tasks.classification import (
     Choose,
     Classify,
     Contrast,
     CosineRegression,
-    Distillation,
     FindSpans,
-    MaskedLM,
-    MaskedLMWithPairs,
     MultiLabel,
     Regress,
-    RelationDistillation,
-    ReplacedAndMasked,
-    ReplacedTokens,
     SimilarityOrder,
     TagTokens,
 )
+from clearhead.training.tasks.distillation import Distillation, RelationDistillation
+from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs, ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.task import Task
 
 torch.set_num_threads(1)

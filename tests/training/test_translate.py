@@ -17,7 +17,7 @@ from clearhead.hub.recurrent import RecurrentModel
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
 from clearhead.pipelines.translation import translate_texts
-from clearhead.training.loop import Result
+from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.translate import Translate, prepare, recipe_for, translate
 from clearhead.training.settings import Every, Settings
 from pipelines.writers import gpt_folder, pieces, translator
@@ -58,9 +58,9 @@ def test_attention_learns_to_reverse_in_seconds_and_says_where_it_looks(files, t
     outcome = translate(
         "seq2seq-lstm-dot", pair(files, "train"), tmp_path, dev=pair(files, "dev"), recipe=recipe(config, 160, 2e-2)
     )
-    assert outcome.figures["accuracy"] > 95
-    assert outcome.figures["perplexity"] < 1.3
-    assert outcome.figures["bleu"] > 80
+    assert outcome.metrics["accuracy"] > 95
+    assert outcome.metrics["perplexity"] < 1.3
+    assert outcome.metrics["bleu"] > 80
     loaded = RecurrentModel.load(tmp_path)
     network, tokenizer = loaded.network, loaded.tokenizer
     texts = ["eins zwei drei vier", "sieben eins"]
@@ -122,11 +122,11 @@ def test_two_readings_of_each_pair_differ_by_their_dropout_alone(files, tmp_path
 def test_training_goes_on_from_a_folder(files, tmp_path):
     config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=0.0)
     first = translate("seq2seq-lstm", pair(files, "train"), tmp_path / "a", recipe=recipe(config, 2))
-    assert first.figures == {}
+    assert first.metrics == {}
     second = translate(tmp_path / "a", pair(files, "train"), tmp_path / "b", recipe=recipe(None, 2))
-    assert isinstance(second.translator, RecurrentModel)
-    assert second.translator.kind == "seq2seq-lstm"
-    assert second.translator.tokenizer.digest == first.translator.tokenizer.digest
+    assert isinstance(second.model, RecurrentModel)
+    assert second.model.kind == "seq2seq-lstm"
+    assert second.model.tokenizer.digest == first.model.tokenizer.digest
 
 
 def test_opus_mt_learns_to_write_pieces_of_its_own(files, tmp_path, monkeypatch):
@@ -157,8 +157,8 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(files, tmp_path, monkeypatc
     both = [str(file) for file in pair(files, "train")]
     command = ["finetune", "translation", "--data", *both, "--dev", *both, "--out", str(tmp_path)]
     small = ["--set", "model.hidden_size=8", "--set", "tokenizer=word", "--set", "tokens=256", "--seeds", "2"]
-    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None, signal=SIGTERM)
-    monkeypatch.setattr("clearhead.training.recipes.translate.train", lambda *_, **__: stopped)
+    stopped = TrainResult(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None, signal=SIGTERM)
+    monkeypatch.setattr("clearhead.training.recipes.run.train", lambda *_, **__: stopped)
     run = CliRunner().invoke(app, [*command, "--model", "seq2seq-gru", *small])
     assert run.exit_code == 143, run.output
     assert run.stdout == "interrupted after 3 steps and 90 tokens: run the same command again to go on\n"

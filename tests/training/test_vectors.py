@@ -14,7 +14,7 @@ from clearhead.errors import BadCheckpoint, BadInput, WrongTask
 from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.objectives.language import negative_sampling
 from clearhead.pipelines.word_vectors import WordVectors
-from clearhead.training.loop import Result
+from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.word2vec import Vectors, train_vectors
 from clearhead.training.settings import Every, Settings
 
@@ -105,8 +105,8 @@ def test_the_command_line_trains_and_finds(corpus, tmp_path):
 
 
 def test_a_run_that_is_interrupted_says_how_to_go_on(corpus, tmp_path, monkeypatch):
-    stopped = Result(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None)
-    monkeypatch.setattr("clearhead.training.recipes.word2vec.train", lambda *_, **__: stopped)
+    stopped = TrainResult(exit="interrupted", step=3, tokens=90, elapsed=1.0, best=None, best_step=None)
+    monkeypatch.setattr("clearhead.training.recipes.run.train", lambda *_, **__: stopped)
     run = CliRunner().invoke(app, ["vectors", "train", str(corpus), "--out", str(tmp_path)])
     assert run.exit_code == 130, run.output
     assert run.stdout == "interrupted after 3 steps: run the same command again to go on\n"

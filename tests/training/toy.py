@@ -22,7 +22,7 @@ from clearhead.nn.heads import Network
 from clearhead.objectives.loss import Loss
 from clearhead.training import checkpoint
 from clearhead.training.checkpoint import TENSORS, checkpoints
-from clearhead.training.loop import Result, train
+from clearhead.training.loop import TrainResult, train
 from clearhead.training.settings import Every, Settings
 
 VOCABULARY = 40
@@ -127,7 +127,7 @@ def rows(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def run(folder: Path, task: ToyTask | None = None, source: ToySource | None = None, **options: object) -> Result:
+def run(folder: Path, task: ToyTask | None = None, source: ToySource | None = None, **options: object) -> TrainResult:
     changes = {name: options.pop(name) for name in list(options) if name in Settings.__dataclass_fields__}
     return train(task or ToyTask(), source or ToySource(), settings(**changes), folder, **options)
 

@@ -73,7 +73,7 @@ def finetune_translation(
     json: bool,
 ) -> None:
     """Train a translator, or look at its data, and say how it went."""
-    from clearhead.training.recipes.translate import Outcome, Translate, first_look, recipe_for, translate
+    from clearhead.training.recipes.translate import Translate, first_look, recipe_for, translate
     from clearhead.training.settings import override
 
     plan = override(recipe_for(model), changes(recipe, set_))
@@ -83,7 +83,7 @@ def finetune_translation(
     check_shard(shard)
     place = pick_device(device)
 
-    def run(folder: Path, chosen: Translate) -> Outcome:
+    def run(folder: Path, chosen: Translate) -> Any:
         return translate(
             model,
             data,
@@ -221,7 +221,7 @@ def finetune(
     check_shard(shard)
     place = pick_device(device)
 
-    def run(folder: Path, chosen: recipes.Finetune) -> recipes.Outcome:
+    def run(folder: Path, chosen: recipes.Finetune) -> Any:
         return recipes.finetune(
             task,
             source,

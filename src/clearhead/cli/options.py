@@ -21,7 +21,7 @@ from clearhead.io import Progress
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
-    from clearhead.training.loop import Result
+    from clearhead.training.loop import TrainResult
 
 
 ModelOption = Annotated[
@@ -296,7 +296,7 @@ def command_line() -> str:
     return shlex.join([*started, *sys.argv[1:]])
 
 
-def print_result(model: object, result: "Result", out: Path, *, json: bool) -> None:
+def print_result(model: object, result: "TrainResult", out: Path, *, json: bool) -> None:
     """Say how a run ended, once, however many processes it had."""
     from clearhead.training.distributed import first_process
 
@@ -308,7 +308,7 @@ def print_result(model: object, result: "Result", out: Path, *, json: bool) -> N
     leave_if_interrupted(result)
 
 
-def leave_if_interrupted(result: "Result") -> None:
+def leave_if_interrupted(result: "TrainResult") -> None:
     """End with what a shell expects of a program that a signal stopped: 130 after Ctrl-C, 143 after SIGTERM."""
     if result.exit == "interrupted":
         raise typer.Exit(128 + (result.signal or signal.SIGINT))
@@ -323,7 +323,7 @@ def repeat(run: Callable[[Path, Any], Any], plan: Any, out: Path, *, task: str, 
         outcome = run(folder, recipe)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             print_result(None, outcome.result, folder, json=json)
-        return outcome.figures
+        return outcome.metrics
 
     _print_figures(task, out, over_seeds(once, range(seeds)), seeds=seeds, json=json)
 

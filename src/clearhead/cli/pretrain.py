@@ -35,22 +35,22 @@ def pretrain(
     family: Annotated[
         str | None,
         typer.Option(
-            help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm "
-            "or rnnlm-gru."
+            help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm, "
+            "rnnlm-gru or elmo."
         ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Size: tiny to large, as far as the family has them; gpt2, t5, xlnet and rnnlm-… begin with mini, "
-            "which is their default. Of the others it is small."
+            help="Size: tiny to large, as far as the family has them; gpt2, t5, xlnet, rnnlm-… and elmo begin with "
+            "mini, which is their default. Of the others it is small."
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
             help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next); causal (gpt2, "
-            "rnnlm-…), spans (t5) or permutation (xlnet)."
+            "rnnlm-…), spans (t5), permutation (xlnet) or bidirectional (elmo)."
         ),
     ] = None,
     model: Annotated[
@@ -75,7 +75,7 @@ def pretrain(
     """
     from clearhead.data.corpus import Corpus
     from clearhead.text import Tokenizer
-    from clearhead.training.recipes.pretrain import for_device, learn_vocabulary_once
+    from clearhead.training.recipes.run import for_device, learn_vocabulary_once
     from clearhead.training.settings import override
 
     check_shard(shard)

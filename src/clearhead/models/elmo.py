@@ -90,3 +90,6 @@ class Elmo(nn.Module):
             x = read if depth == 0 else x + read  # a residual from the first LSTM to the second
             found.append(x)
         return found
+
+
+PRESETS = {"mini": ElmoConfig(hidden_size=128), "base": ElmoConfig()}

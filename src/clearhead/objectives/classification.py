@@ -1,11 +1,7 @@
 """Objectives of fine-tuning: classes, numbers, tags, answer spans, choices, sentence vectors."""
 
-# B sequences · L labels
-# B sequences
-# N packed tokens · L labels
-# N items of all groups together · G groups · C columns
-# B sequences · N packed tokens
-# B sequences, one for each candidate · Q questions
+# B sequences · N packed tokens · L labels · Q questions, each of several sequences
+# G groups of N items together · C columns
 # P pairs, as 2·P sequences: first all anchors, then all positives · D width
 
 import torch
@@ -15,21 +11,23 @@ from torch import Tensor
 from clearhead.data.batch import IGNORE_INDEX
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.loss import Loss, cross_entropy
 
 
 def one_class(
     logits: Tensor, classes: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Loss:
-    """Compare logits (B, L) with classes (B,); `class_weights` (L,) multiply the loss of a sequence by its class.
-
-    The count stays the number of sequences: weights that are 1 on average leave the loss as large as it was.
-    """
-    total = F.cross_entropy(
-        logits.float(), classes, weight=class_weights, label_smoothing=label_smoothing, reduction="sum"
-    )
+    """Compare logits (B, L) with classes (B,)."""
     count = classes.shape[0]
-    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == classes).sum(), count)})
+    return cross_entropy(logits, classes, count, class_weights=class_weights, label_smoothing=label_smoothing)
+
+
+def token_tags(
+    logits: Tensor, tags: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+) -> Loss:
+    """Compare logits (N, L) with tags (N,), but for those that are IGNORE_INDEX."""
+    count = (tags != IGNORE_INDEX).sum()
+    return cross_entropy(logits, tags, count, class_weights=class_weights, label_smoothing=label_smoothing)
 
 
 def many_classes(logits: Tensor, classes: Tensor) -> Loss:
@@ -42,25 +40,6 @@ def many_classes(logits: Tensor, classes: Tensor) -> Loss:
 def regression(logits: Tensor, scores: Tensor) -> Loss:
     """Compare logits (B, 1) with scores (B,): squared error."""
     return Loss(F.mse_loss(logits.float().squeeze(-1), scores.float(), reduction="sum"), scores.shape[0])
-
-
-def token_tags(
-    logits: Tensor, tags: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
-) -> Loss:
-    """Compare logits (N, L) with tags (N,); `class_weights` (L,) multiply the loss of a token by its tag.
-
-    The count stays the number of tagged tokens: weights that are 1 on average leave the loss as large as it was.
-    """
-    total = F.cross_entropy(
-        logits.float(),
-        tags,
-        weight=class_weights,
-        ignore_index=IGNORE_INDEX,
-        label_smoothing=label_smoothing,
-        reduction="sum",
-    )
-    count = (tags != IGNORE_INDEX).sum()
-    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == tags).sum(), count)})
 
 
 def owners(sizes: Tensor, items: int) -> Tensor:
@@ -87,12 +66,12 @@ def answer_span(logits: Tensor, layout: Packed, starts: Tensor, ends: Tensor) ->
     A sequence whose start or end lies outside it is ignored. The loss is the mean of the two.
     """
     owner = owners(layout.offsets.diff(), logits.shape[0])
-    log_chances = group_log_softmax(logits.float(), owner, layout.batch)  # (N, 2)
+    log_probs = group_log_softmax(logits.float(), owner, layout.batch)  # (N, 2)
     inside = answerable(layout, starts, ends).unsqueeze(-1)  # (B, 1)
     places = layout.offsets[:-1].unsqueeze(-1) + torch.stack([starts, ends], -1)  # (B, 2)
     # a place that is ignored may lie anywhere; any token will do for it
-    chosen = log_chances.gather(0, places.where(inside, 0)).where(inside, 0.0)
-    right = (chosen >= group_max(log_chances.detach(), owner, layout.batch)) & inside
+    chosen = log_probs.gather(0, places.where(inside, 0)).where(inside, 0.0)
+    right = (chosen >= group_max(log_probs.detach(), owner, layout.batch)) & inside
     count = inside.sum()
     return Loss(-chosen.sum() / 2, count, {"accuracy": (right.all(-1).sum(), count)})
 
@@ -110,9 +89,9 @@ def right_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
     """
     count = choices.shape[0]
     owner = owners(choices, logits.shape[0])
-    log_chances = group_log_softmax(logits.float(), owner, count)  # (B, 1)
-    chosen = log_chances[choices.cumsum(0) - choices + choice]  # (Q, 1)
-    right = chosen >= group_max(log_chances.detach(), owner, count)
+    log_probs = group_log_softmax(logits.float(), owner, count)  # (B, 1)
+    chosen = log_probs[choices.cumsum(0) - choices + choice]  # (Q, 1)
+    right = chosen >= group_max(log_probs.detach(), owner, count)
     return Loss(-chosen.sum(), count, {"accuracy": (right.sum(), count)})
 
 

@@ -1,7 +1,6 @@
 """A student learns from its teacher: its distributions (DistilBERT) or its attention relations (MiniLM-v2)."""
 
-# N packed tokens · D width · V vocabulary
-# N packed tokens · R sequences in a run · A relation heads · T length
+# N packed tokens · D width · V vocabulary · R sequences in a run · A relation heads · T length
 
 import torch
 import torch.nn.functional as F

@@ -1,10 +1,6 @@
 """Objectives of language models: masked, causal, replaced tokens, sentence pairs, negative sampling, agreement."""
 
-# M masked tokens · V vocabulary
-# N packed tokens · V vocabulary
-# N packed tokens · M masked tokens · V vocabulary
-# B sequences, each a pair
-# M places · K words drawn at random
+# N packed tokens · M masked tokens or places · V vocabulary · B sequences · K words drawn at random
 
 from dataclasses import replace
 
@@ -13,14 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.loss import Loss, cross_entropy
 
 
 def masked_lm(logits: Tensor, labels: Tensor) -> Loss:
     """Compare logits (M, V) at the masked places alone with the true ids (M,); nothing is ignored."""
-    total = F.cross_entropy(logits.float(), labels, reduction="sum")
-    count = labels.shape[0]
-    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+    return cross_entropy(logits, labels, labels.shape[0])
 
 
 def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Loss:
@@ -29,14 +23,13 @@ def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -
     The metric `nll` is the loss without smoothing: exp of its mean is the perplexity.
     """
     logits = logits.float()
-    nll = F.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum")
-    total = nll
+    plain = cross_entropy(logits, labels, (labels != IGNORE_INDEX).sum())
+    total = plain.total
     if label_smoothing:
         total = F.cross_entropy(
             logits, labels, ignore_index=IGNORE_INDEX, label_smoothing=label_smoothing, reduction="sum"
         )
-    count = (labels != IGNORE_INDEX).sum()
-    return Loss(total, count, {"nll": (nll, count), "accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+    return Loss(total, plain.count, {"nll": (plain.total, plain.count), **plain.metrics})
 
 
 # section 3.2: the loss per token of a yes-or-no question is far smaller than that of a choice among all tokens
@@ -77,10 +70,8 @@ def replaced_tokens(logits: Tensor, replaced: Tensor) -> Loss:
 
 
 def sentence_pairs(logits: Tensor, labels: Tensor) -> Loss:
-    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has -100."""
-    total = F.cross_entropy(logits.float(), labels, ignore_index=IGNORE_INDEX, reduction="sum")
-    count = (labels != IGNORE_INDEX).sum()
-    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has IGNORE_INDEX."""
+    return cross_entropy(logits, labels, (labels != IGNORE_INDEX).sum())
 
 
 def count_pairs(labels: Tensor) -> int:
@@ -91,7 +82,7 @@ def count_pairs(labels: Tensor) -> int:
 def negative_sampling(logits: Tensor, candidates: Tensor) -> Loss:
     """Compare logits (M, 1 + K) of candidates (M, 1 + K), the true word first: it is likely, the others are not.
 
-    A word that was drawn by chance although it is the true one teaches nothing.
+    A word that was drawn although it is the true one teaches nothing.
     """
     logits = logits.float()
     right = F.softplus(-logits[:, 0])

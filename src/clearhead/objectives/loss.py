@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
+import torch.nn.functional as F
 from torch import Tensor
+
+from clearhead.data.batch import IGNORE_INDEX
 
 Count = Tensor | int
 
@@ -19,3 +22,22 @@ class Loss:
     def mean(self) -> Tensor:
         """The loss per item."""
         return self.total / self.count
+
+
+def cross_entropy(
+    logits: Tensor, labels: Tensor, count: Count, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+) -> Loss:
+    """Compare logits (N, L) with labels (N,), but for those that are IGNORE_INDEX; `count` says how many are not.
+
+    `class_weights` (L,) multiply the loss of an item by its label; the count stays that of items, so that weights that
+    are 1 on average leave the loss as large as it was.
+    """
+    total = F.cross_entropy(
+        logits.float(),
+        labels,
+        weight=class_weights,
+        ignore_index=IGNORE_INDEX,
+        label_smoothing=label_smoothing,
+        reduction="sum",
+    )
+    return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})

@@ -94,7 +94,7 @@ class ContextualWords:
         """Read a folder that `save` wrote."""
         model = RecurrentModel.load(Path(folder))
         if not isinstance(model.network, Elmo):
-            raise WrongTask(f"{folder} is {model.kind}, not elmo; train one with clearhead.training.recipes.language")
+            raise WrongTask(f"{folder} is {model.kind}, not elmo; train one with: clearhead pretrain --family elmo")
         return cls(model.network, model.tokenizer)
 
     @property

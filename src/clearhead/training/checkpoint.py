@@ -69,7 +69,7 @@ def save(
     name: str,
     state: State,
     settings: Settings,
-    made_of: Mapping[str, object],
+    fingerprint: Mapping[str, object],
     network: nn.Module,
     memories: dict[str, Tensor],
     on_save: Callable[[Path], None] | None,
@@ -87,7 +87,7 @@ def save(
             tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
             tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
             write_tensors(tensors, stage / TENSORS)
-            numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": made_of}
+            numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": fingerprint}
             write_json(numbers, stage / NUMBERS, indent=1)
             if on_save is not None:
                 on_save(stage)
@@ -99,7 +99,7 @@ def save(
 
 
 def load(
-    path: Path, settings: Settings, made_of: Mapping[str, object], network: nn.Module
+    path: Path, settings: Settings, fingerprint: Mapping[str, object], network: nn.Module
 ) -> tuple[State, dict[str, Tensor]]:
     """Read a checkpoint folder into the network; the settings must be those it was made with, and what it is made of.
 
@@ -112,7 +112,7 @@ def load(
     same = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
     same["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
     known = numbers.get("made_of", {})
-    same |= {name: (known[name], value) for name, value in json.loads(json.dumps(made_of)).items() if name in known}
+    same |= {name: (known[name], value) for name, value in json.loads(json.dumps(fingerprint)).items() if name in known}
     _check_same(path.parent, same)
     tensors = read_tensors(path / TENSORS)
     load_network(network, _under("network.", tensors), path)
@@ -214,14 +214,14 @@ class CheckpointManager:
         self,
         folder: Path,
         settings: Settings,
-        made_of: Mapping[str, object],
+        fingerprint: Mapping[str, object],
         network: nn.Module,
         optimisers: list[Optimizer],
         ranks: Ranks,
         sharding: Sharding,
         on_save: OnSave | None,
     ) -> None:
-        self._folder, self._settings, self._made_of, self._network = folder, settings, made_of, network
+        self._folder, self._settings, self._fingerprint, self._network = folder, settings, fingerprint, network
         self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
 
     def resume(self) -> State:
@@ -333,10 +333,12 @@ class CheckpointManager:
         with self._sharding.whole():
             self._check_finite(state)
             if self._ranks.first:
-                save(self._folder, name, state, self._settings, self._made_of, self._network, memories, self._on_save)
+                save(
+                    self._folder, name, state, self._settings, self._fingerprint, self._network, memories, self._on_save
+                )
 
     def _load(self, path: Path) -> State:
         with self._sharding.whole():
-            state, memories = load(path, self._settings, self._made_of, self._network)
+            state, memories = load(path, self._settings, self._fingerprint, self._network)
         load_optimisers(self._optimisers, self._network, memories)
         return state

@@ -113,7 +113,7 @@ Evaluate = Callable[[], Mapping[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class TrainResult:
     """How a run ended. A run that is over leaves its last weights in the network, with a metric its best ones.
 
     `signal` is what interrupted it, where this process is the one that was told to stop.
@@ -136,16 +136,16 @@ def train(
     *,
     device: str = "cpu",
     shard: bool = False,
-    made_of: Mapping[str, object] | None = None,
+    fingerprint: Mapping[str, object] | None = None,
     evaluate: Evaluate | None = None,
     report: Report | None = None,
     on_save: OnSave | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Result:
+) -> TrainResult:
     """Train for as long as the settings say; a folder with checkpoints of this run is resumed.
 
     Under torchrun, ranks hold copies of the network or, with `shard`, a part of it each; checkpoints are the same.
-    `made_of` names what else must be as it was when a run goes on, such as the size of its batches.
+    `fingerprint` names what else must be as it was when a run goes on, such as the size of its batches.
     `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
     """
     if settings.metric is not None and evaluate is None:
@@ -167,7 +167,7 @@ def train(
         replays = at_the_end.enter_context(graphed(network, alone and precision(settings, place) == "bf16"))
         passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None, in_place=replays)
         optimisers = make_optimisers(network, settings)
-        keeper = CheckpointManager(folder, settings, made_of or {}, network, optimisers, ranks, sharding, on_save)
+        keeper = CheckpointManager(folder, settings, fingerprint or {}, network, optimisers, ranks, sharding, on_save)
         state = keeper.resume()
         budget = Budget(settings, source)
         watch = Stopwatch(clock, ranks, state)
@@ -237,7 +237,7 @@ def train(
         elif finished:
             keeper.average(state)
         sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
-        return Result(
+        return TrainResult(
             exit="stopped early" if early else "finished" if finished else "interrupted",
             step=state.step,
             tokens=state.tokens,

@@ -146,7 +146,7 @@ def as_toml(recipe: Any) -> str:
     return "".join(f"{name} = {_toml(value)}\n" for name, value in _values(recipe).items() if value is not None)
 
 
-def made_of(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
+def fingerprint(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
     """What a run that goes on must find as it was: its data and the recipe, of which the loop looks after `train`."""
     return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")} | dict(data)
 

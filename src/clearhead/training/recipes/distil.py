@@ -11,18 +11,18 @@ from clearhead.data.masking import Masking
 from clearhead.errors import WrongTask, require
 from clearhead.objectives.distillation import alternate_layers
 from clearhead.pipelines.model import Model
-from clearhead.training.card import Training, save_with_card
-from clearhead.training.loop import Result
-from clearhead.training.recipes.pretrain import (
-    How,
-    Pretrain,
-    batches,
-    held_out_figures,
+from clearhead.training.loop import TrainResult
+from clearhead.training.recipes.pretrain import Pretrain, batches
+from clearhead.training.recipes.run import (
+    RunOptions,
+    Training,
+    save_with_card,
     train_on_text,
+    validation_metrics,
     without_attention_dropout,
 )
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import Distillation, RelationDistillation
+from clearhead.training.tasks.distillation import Distillation, RelationDistillation
 from clearhead.training.tasks.task import Task
 
 
@@ -72,11 +72,11 @@ def distil(
     recipe: Distil,
     *,
     teacher_name: str | None = None,
-    **how: Unpack[How],
-) -> tuple[Model, Result]:
+    **options: Unpack[RunOptions],
+) -> tuple[Model, TrainResult]:
     """Train a student on masked text of the corpus and save it with its card; a run that was stopped there goes on.
 
-    `teacher_name` is what the card calls the teacher. For the other options see `recipes.on_text.How`.
+    `teacher_name` is what the card calls the teacher. For the other options see `recipes.run.RunOptions`.
     """
     task, student = build(teacher, recipe)
     text = Pretrain(
@@ -94,9 +94,9 @@ def distil(
         out,
         recipe,
         batches=lambda shards, split: batches(text, shards, teacher.tokenizer, split),
-        measure=held_out_figures,
+        measure=validation_metrics,
         save=save,
-        **how,
+        **options,
     )
     return student, result
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from clearhead.data.dataset import FineTuning
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
-from clearhead.evaluation.tasks import Metrics
+from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.hub.card import write_card
 from clearhead.hub.checkpoint import read_outline
 from clearhead.hub.recurrent import is_recurrent
@@ -23,13 +23,18 @@ from clearhead.hub.skills import Skill, encoder_digest, learn, tell_capitals, wr
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
-from clearhead.training.card import Training, save_with_card, section
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.monitor import Report
-from clearhead.training.recipes.pretrain import RUN, without_attention_dropout
-from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, Options, Read, TaskSpec, evaluate
-from clearhead.training.settings import Every, Settings, made_of
+from clearhead.training.recipes.run import (
+    FinetuneResult,
+    RunOptions,
+    Training,
+    is_done,
+    run,
+    save_with_card,
+    training_section,
+    without_attention_dropout,
+)
+from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, ObjectiveOptions, Reader, TaskSpec
+from clearhead.training.settings import Every, Settings
 
 NEVER = 10**9  # but at the end
 
@@ -44,23 +49,14 @@ class Finetune:
     capitals: bool = False  # look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
-    objective: Options = field(default_factory=Options)
+    objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
     train: Settings = field(
         default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=NEVER, evaluate=NEVER))
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """A fine-tuned model, how its run ended, and its figures on the development data."""
-
-    model: Model
-    result: Result
-    figures: Metrics
-
-
 def finetune(
-    kind: str,
+    task: str,
     source: str | Path,
     data: Path | str,
     out: Path,
@@ -68,72 +64,66 @@ def finetune(
     dev: Path | str | None = None,
     recipe: Finetune | None = None,
     columns: Columns | None = None,
-    device: str = "cpu",
-    shard: bool = False,
     skill_for: Sequence[str] | None = None,
-    tensorboard: bool = False,
-    command: str | None = None,
-) -> Outcome:
+    **options: Unpack[RunOptions],
+) -> FinetuneResult[Model]:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. For
-    `shard` see `training.loop`. `command` is what the card says the run was started with.
+    the other options see `recipes.run.RunOptions`.
     """
-    recipe, task = recipe or Finetune(), find_kind(kind)
+    recipe, spec = recipe or Finetune(), find_task(task)
     if skill_for is not None and recipe.lora is None:
         raise BadConfig("a skill is made of LoRA adapters; set their rank, such as lora=8")
-    _check_options(kind, task, recipe, dev)
-    training = _read(task, data, columns, recipe)
-    held_out = _read(task, dev, columns, recipe) if dev is not None else []
-    _check_labels(training, data, needed=task.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
-    _check_labels(held_out, dev, needed=dev is not None and task.head != "causal_lm")
-    labels = task.labels(training)
+    _check_options(task, spec, recipe, dev)
+    training = _read(spec, data, columns, recipe)
+    validation = _read(spec, dev, columns, recipe) if dev is not None else []
+    _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
+    _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
+    labels = spec.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
-    _check_start(start, kind, task, source)
-    model = task.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
+    _check_start(start, task, spec, source)
+    model = spec.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
     without_attention_dropout(model)
     if recipe.dropout is not None:
         _drop(model, recipe.dropout)
-    length = min(recipe.length, model.encoder.max_length)
-    encoded = task.encode(training, model.tokenizer, labels, length)
+    encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if recipe.lora is not None:
-        _adapt(model, recipe.lora, task.head)
+        _adapt(model, recipe.lora, spec.head)
     batches = FineTuning(encoded, seed=recipe.train.seed, items=recipe.items)
-    result = train(
-        task.task(model, encoded, recipe.objective),
+    result = run(
+        spec.task(model, encoded, recipe.objective),
         batches,
-        _measuring(recipe.train, batches),
-        out / RUN,
-        device=device,
-        shard=shard,
-        made_of=made_of(recipe, {"the number of examples": len(training)}),
-        evaluate=(lambda: evaluate(kind, model, held_out)) if held_out else None,
-        report=Report(out / RUN, tensorboard=tensorboard),
+        recipe,
+        out,
+        data={"the number of examples": len(training)},
+        settings=_measuring(recipe.train, batches),
+        evaluate=(lambda: EVALUATIONS[task](model, validation)) if validation else None,
+        **options,
     )
-    model.network.eval()
-    done = result.exit != "interrupted" and first_process()
+    done = is_done(result)
     if skill_for is not None and done:
-        _save_skill(model, out, task.head, skill_for)
+        _save_skill(model, out, spec.head, skill_for)
         remove_lora(model.network)
         model = Model(learn(start.checkpoint, out))  # as it will be read again
     else:
         _merge(model)
-    figures = evaluate(kind, model, held_out) if held_out else {}
+    metrics = EVALUATIONS[task](model, validation) if validation else {}
     if done:
-        facts = {"task": kind, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
-        if held_out:
-            facts["measured on"] = f"{dev} ({len(held_out):,} examples)"
-        told = Training(facts=facts, recipe=recipe, result=result, figures=figures, command=command)
+        facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
+        if validation:
+            facts["measured on"] = f"{dev} ({len(validation):,} examples)"
+        told = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command"))
         if skill_for is None:
             save_with_card(model, out, told, base_model=str(source))
         else:
-            write_card(section(told), out)
-    return Outcome(model=model, result=result, figures=figures)
+            write_card(training_section(told), out)
+    return FinetuneResult(model=model, result=result, metrics=metrics)
 
 
 def first_look(
-    kind: str,
+    task: str,
     source: str | Path,
     data: Path | str,
     *,
@@ -142,18 +132,18 @@ def first_look(
     columns: Columns | None = None,
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
-    task, plan = find_kind(kind), recipe or Finetune()
-    _check_options(kind, task, plan, dev)
+    spec, plan = find_task(task), recipe or Finetune()
+    _check_options(task, spec, plan, dev)
     sets = {"train": data} | ({} if dev is None else {"dev": dev})
-    examples: dict[str, Sequence[Any]] = {name: _read(task, path, columns, plan) for name, path in sets.items()}
+    examples: dict[str, Sequence[Any]] = {name: _read(spec, path, columns, plan) for name, path in sets.items()}
     outline = read_outline(_folder(source))
-    _check_start(Model(outline), kind, task, source)
+    _check_start(Model(outline), task, spec, source)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
 def over_seeds(run: Callable[[int], Metrics], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
-    """Repeat a run with several seeds: mean and standard deviation of every figure."""
+    """Repeat a run with several seeds: mean and standard deviation of every metric."""
     require(len(seeds) > 0, "no seeds given; name at least one", BadInput)
     rows = [run(seed) for seed in seeds]
     return {
@@ -170,14 +160,14 @@ def with_seed(recipe: Any, seed: int) -> Any:
     return replace(recipe, train=replace(recipe.train, seed=seed))
 
 
-def find_kind(name: str) -> TaskSpec:
+def find_task(name: str) -> TaskSpec:
     """Look a task up by its name."""
     if name not in TASK_SPECS:
         raise BadInput(f"there is no task {name!r}; choose one of {', '.join(TASK_SPECS)}, translation")
     return TASK_SPECS[name]
 
 
-def find_reader(name: str) -> Read:
+def find_reader(name: str) -> Reader:
     """Look up how the data of a task is read; also of search, which is measured but not trained."""
     if name not in READERS:
         raise BadInput(
@@ -193,26 +183,24 @@ def _folder(source: str | Path) -> Path:
     return folder
 
 
-def _read(task: TaskSpec, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
-    examples = task.read(data, columns or {})
-    if not recipe.documents:
-        return examples
-    return join_documents(examples)
+def _read(spec: TaskSpec, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
+    examples = spec.read(data, columns or {})
+    return join_documents(examples) if recipe.documents else examples
 
 
-def _check_options(kind: str, task: TaskSpec, recipe: Finetune, dev: Path | str | None) -> None:
-    require(not recipe.documents or task.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
+def _check_options(task: str, spec: TaskSpec, recipe: Finetune, dev: Path | str | None) -> None:
+    require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
-    require(not recipe.capitals or task.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
+    require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
-        require(not value or name in task.options, f"objective.{name} is not for the task {kind}; leave it out")
+        require(not value or name in spec.options, f"objective.{name} is not for the task {task}; leave it out")
     metric = recipe.train.metric
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
 
 
-def _check_start(model: Model, kind: str, task: TaskSpec, source: str | Path) -> None:
-    fits = task.capitals or not model.tokenizer.tells_capitals
-    require(fits, f"{source} looks at capitals, which {kind} does not; begin with the model it was made of", BadInput)
+def _check_start(model: Model, task: str, spec: TaskSpec, source: str | Path) -> None:
+    fits = spec.capitals or not model.tokenizer.tells_capitals
+    require(fits, f"{source} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
 
 
 def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:

@@ -14,119 +14,64 @@ from clearhead.data.pretraining import Following, PackedText, RunningText, round
 from clearhead.data.rng import Source
 from clearhead.data.seq2seq import Corrupted, Corruption
 from clearhead.data.shards import Shards
-from clearhead.errors import BadConfig, require
+from clearhead.errors import BadConfig
 from clearhead.hub.config import read_config
 from clearhead.hub.recurrent import RecurrentModel, is_recurrent
-from clearhead.io import Progress, read_object
-from clearhead.models import RECURRENT_FAMILIES, gpt, rnnlm, t5, xlnet
-from clearhead.models.elmo import Elmo, ElmoConfig
+from clearhead.io import read_object
+from clearhead.models import RECURRENT_FAMILIES, elmo, gpt, rnnlm, t5, xlnet
 from clearhead.nn.embeddings import spell
 from clearhead.pipelines.model import Model, Recurrent, load
-from clearhead.pipelines.word_vectors import ContextualWords
-from clearhead.text import Tokenizer, train_tokenizer
-from clearhead.training.card import Training, save_with_card
-from clearhead.training.loop import Result
-from clearhead.training.recipes.pretrain import (
-    How,
+from clearhead.text import Tokenizer
+from clearhead.training.loop import TrainResult
+from clearhead.training.recipes.pretrain import without_dropout
+from clearhead.training.recipes.run import (
+    RunOptions,
+    Training,
     check_fit,
-    held_out_figures,
+    check_tokenizer,
+    rounded_vocabulary,
+    save_with_card,
     train_on_text,
+    validation_metrics,
     without_attention_dropout,
-    without_dropout,
 )
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import BothNeighbours, GuessInOrder, NextToken, Translation
+from clearhead.training.tasks.language import BothNeighbours, GuessInOrder, NextToken, Translation
 from clearhead.training.tasks.task import Task
 
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainElmo:
-    """What can be set of a run."""
-
-    model: ElmoConfig = field(default_factory=ElmoConfig)
-    vocabulary: int = 30_000  # words that can be guessed; every word can be read
-    length: int = 64  # words of a sequence, begin and end included
-    tokens: int = 4096  # of a micro-batch
-    train: Settings = field(
-        default_factory=lambda: Settings(
-            minutes=60.0, learning_rate=1e-3, warmup=0.02, every=Every(save=1000, evaluate=1000)
-        )
-    )
-
-
-def pretrain_elmo(
-    corpus: Corpus,
-    out: Path,
-    recipe: PretrainElmo | None = None,
-    *,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> tuple[ContextualWords, Result]:
-    """Train both language models on the corpus and save them in `out`; a run that was stopped there goes on.
-
-    `progress` is told of bytes of the corpus that are tokenised.
-    """
-    recipe = recipe or PretrainElmo()
-    tokenizer = train_tokenizer(texts=corpus.documents(), kind="word", vocabulary=recipe.vocabulary, lowercase=False)
-    torch.manual_seed(recipe.train.seed)
-    network = build_elmo(recipe.model, tokenizer)
-    words = ContextualWords(network, tokenizer)
-
-    def batches(shards: Shards, split: str) -> Source:
-        sizes = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
-        return Following(PackedText(shards, tokenizer, split=split, **sizes))
-
-    result = train_on_text(
-        BothNeighbours(network),
-        corpus,
-        tokenizer,
-        out,
-        recipe,
-        batches=batches,
-        measure=elmo_figures,
-        save=lambda training: save_with_card(words.held, out, training),
-        device=device,
-        progress=progress,
-    )
-    return words, result
-
-
-def elmo_figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
-    """Measure on text never trained on: the loss of each direction, and the perplexity of both."""
-    found = held_out_figures(task, held_out, device)
-    return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}
-
-
-def build_elmo(config: ElmoConfig, tokenizer: Tokenizer) -> Elmo:
-    """Make a network with fresh weights that knows how the words of the vocabulary are spelled."""
-    network = Elmo(replace(config, vocab_size=tokenizer.vocabulary, pad_token_id=tokenizer.pad_id))
-    names = [tokenizer.id_to_token(i) or "" for i in range(tokenizer.vocabulary)]
-    network.spelling.copy_(spell(names, config.max_characters))
-    return network
-
-
-Objective = Literal["causal", "spans", "permutation"]
-Writes = Model | Recurrent
+Objective = Literal["causal", "spans", "permutation", "bidirectional"]
+LanguageModel = Model | Recurrent
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A family of models: what it learns by, its sizes, and the kind of tokenizer that is trained for it."""
+class LanguageFamily:
+    """What a family learns by, its sizes, the kind of tokenizer that is trained for it, and how its recipe differs."""
 
     objective: Objective
     presets: dict[str, Any]
     tokenizer: str
-    learning_rate: float = 1e-3
+    train: dict[str, Any] = field(default_factory=dict)  # fields of Settings
+    recipe: dict[str, Any] = field(default_factory=dict)  # other fields of Language
 
 
+# ELMo's as it was measured: its dropout stays, and AdamW is torch's
+_ELMO = {"weight_decay": 0.01, "warmup": 0.02, "schedule": "linear", "betas": (0.9, 0.999)}
 FAMILIES = {
-    "gpt2": Kind("causal", gpt.PRESETS, "gpt2"),
-    "t5": Kind("spans", t5.PRESETS, "t5"),
-    "xlnet": Kind("permutation", xlnet.PRESETS, "xlnet", learning_rate=5e-4),
-    **{name: Kind("causal", rnnlm.PRESETS, "gpt2", learning_rate=2e-3) for name in rnnlm.BUILD},
+    "gpt2": LanguageFamily("causal", gpt.PRESETS, "gpt2"),
+    "t5": LanguageFamily("spans", t5.PRESETS, "t5"),
+    "xlnet": LanguageFamily("permutation", xlnet.PRESETS, "xlnet", {"learning_rate": 5e-4}),
+    **{name: LanguageFamily("causal", rnnlm.PRESETS, "gpt2", {"learning_rate": 2e-3}) for name in rnnlm.BUILD},
+    "elmo": LanguageFamily("bidirectional", elmo.PRESETS, "word", _ELMO, {"length": 64, "tokens": 4096}),
 }
 # the family that an objective is tried with first
-FIRST: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet"}
+FIRST: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
+
+_TASKS: dict[str, Callable[[Any], Task]] = {
+    "causal": NextToken,
+    "spans": Translation,
+    "permutation": GuessInOrder,
+    "bidirectional": BothNeighbours,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,13 +117,20 @@ def recipe_for(
     family = FIRST.get(objective or "", "gpt2") if family is None else family
     if family not in FAMILIES:
         raise BadConfig(f"{family!r} does not learn by {objective!r}; choose one of {', '.join(FAMILIES)}")
-    kind = FAMILIES[family]
-    if objective not in (None, kind.objective):
-        raise BadConfig(f"{family} learns by {kind.objective!r}, not by {objective!r}; leave the objective out")
-    if (preset or "mini") not in kind.presets:
-        raise BadConfig(f"{family} has no preset {preset!r}; choose one of {', '.join(kind.presets)}")
-    plan = Language(family=family, model=without_dropout(kind.presets[preset or "mini"]), objective=kind.objective)
-    return replace(plan, train=replace(plan.train, learning_rate=kind.learning_rate))
+    spec = FAMILIES[family]
+    if objective not in (None, spec.objective):
+        raise BadConfig(f"{family} learns by {spec.objective!r}, not by {objective!r}; leave the objective out")
+    if (preset or "mini") not in spec.presets:
+        raise BadConfig(f"{family} has no preset {preset!r}; choose one of {', '.join(spec.presets)}")
+    config = spec.presets[preset or "mini"]
+    config = config if family == "elmo" else without_dropout(config)
+    plan = Language(family=family, model=config, objective=spec.objective, **spec.recipe)
+    return replace(plan, train=replace(plan.train, **spec.train))
+
+
+def model_type(folder: Path) -> str:
+    """What config.json calls the family of a folder."""
+    return str(read_object(folder / "config.json").get("model_type"))
 
 
 def pretrain_language(
@@ -188,11 +140,11 @@ def pretrain_language(
     recipe: Language,
     *,
     start: Path | None = None,
-    **how: Unpack[How],
-) -> tuple[Writes, Result]:
+    **options: Unpack[RunOptions],
+) -> tuple[LanguageModel, TrainResult]:
     """Train a model from scratch, or go on from the folder `start`, and save it in `out`; a stopped run goes on.
 
-    For the other options see `recipes.on_text.How`.
+    For the other options see `recipes.run.RunOptions`.
     """
     model = build(recipe, tokenizer, start)
     if isinstance(model, Model):
@@ -209,16 +161,11 @@ def pretrain_language(
         out,
         recipe,
         batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
-        measure=figures,
+        measure=_metrics,
         save=save,
-        **how,
+        **options,
     )
     return model, result
-
-
-def model_type(folder: Path) -> str:
-    """What config.json calls the family of a folder."""
-    return str(read_object(folder / "config.json").get("model_type"))
 
 
 def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
@@ -230,21 +177,27 @@ def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) 
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
         return Corrupted(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
+    if recipe.objective == "bidirectional":
+        return Following(texts)
     return Permuted(texts, tokenizer, share=recipe.share, seed=seed)
 
 
-def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Writes:
+def task_of(objective: Objective, network: Any) -> Task:
+    """The task of an objective."""
+    return _TASKS[objective](network)
+
+
+def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> LanguageModel:
     """Make the model of a recipe with fresh weights, or open the one in `start`."""
     torch.manual_seed(recipe.train.seed)
     if start is not None:
-        found: Writes = Recurrent(RecurrentModel.load(start)) if is_recurrent(start) else load(start)
-        same = found.tokenizer.digest == tokenizer.digest
-        require(same, f"{start} has another tokenizer than the one given; leave it out to go on with the model's own")
+        found: LanguageModel = Recurrent(RecurrentModel.load(start)) if is_recurrent(start) else load(start)
+        check_tokenizer(start, found.tokenizer, tokenizer)
         return found
     before, after = round_a_document(tokenizer)
     ids = {
-        # rows beyond the vocabulary are never looked up; a multiple of 64 keeps the output matrix aligned on a GPU
-        "vocab_size": -(-tokenizer.vocabulary // 64) * 64,
+        # ELMo knows how each of its words is spelled, so that it has no rows beyond them
+        "vocab_size": tokenizer.vocabulary if recipe.family == "elmo" else rounded_vocabulary(tokenizer),
         "pad_token_id": tokenizer.pad_id if "pad" in tokenizer.special else None,
         "bos_token_id": (before or after)[0],
         "eos_token_id": after[0],
@@ -254,23 +207,16 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
         ids["pad_token_id"] = after[0]  # nothing is padded; a family that wants a token is given the end
     config = replace(recipe.model, **{name: token for name, token in ids.items() if name in known})
     if recipe.family in RECURRENT_FAMILIES:
-        return Recurrent(RecurrentModel(recipe.family, RECURRENT_FAMILIES[recipe.family].network(config), tokenizer))
+        network: Any = RECURRENT_FAMILIES[recipe.family].network(config)
+        if recipe.family == "elmo":
+            words = [tokenizer.id_to_token(i) or "" for i in range(config.vocab_size)]
+            network.spelling.copy_(spell(words, config.max_characters))
+        return Recurrent(RecurrentModel(recipe.family, network, tokenizer))
     head = "permutation_lm" if recipe.objective == "permutation" else "causal_lm"
     return Model.create(config, tokenizer, heads={head: config.vocab_size})
 
 
-def task_of(objective: Objective, network: Any) -> Task:
-    """The task of an objective."""
-    tasks: dict[str, Callable[[Any], Task]] = {
-        "causal": NextToken,
-        "spans": Translation,
-        "permutation": GuessInOrder,
-    }
-    return tasks[objective](network)
-
-
-def figures(task: Task, held_out: Source, device: str) -> dict[str, float]:
+def _metrics(task: Task, validation: Source, device: str) -> dict[str, float]:
     """Measure on text never trained on: the loss, and the perplexity of tokens, which depends on the tokenizer."""
-    found = held_out_figures(task, held_out, device)
-    (loss,) = found.values()
-    return {**found, "perplexity": math.exp(loss)}
+    found = validation_metrics(task, validation, device)
+    return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}

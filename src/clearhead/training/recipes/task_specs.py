@@ -35,12 +35,11 @@ from clearhead.data.formats import (
     some_classes,
 )
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
-from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
-from clearhead.training.tasks import (
+from clearhead.training.tasks.classification import (
     Choose,
     Classify,
     ClassifyAndContinue,
@@ -48,11 +47,11 @@ from clearhead.training.tasks import (
     CosineRegression,
     FindSpans,
     MultiLabel,
-    NextToken,
     Regress,
     SimilarityOrder,
     TagTokens,
 )
+from clearhead.training.tasks.language import NextToken
 from clearhead.training.tasks.task import Task
 
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
@@ -100,19 +99,19 @@ def judged_passages(source: Path | str, columns: Columns) -> list[Any]:
     return list(rows)
 
 
-def _renamed(columns: Columns, kind: str, **names: str) -> dict[str, Any]:
-    """Give the columns under the names of a reader's arguments; refuse one that this kind of task does not have."""
+def _renamed(columns: Columns, task: str, **names: str) -> dict[str, Any]:
+    """Give the columns under the names of a reader's arguments; refuse one that this task does not have."""
     for role in columns:
-        require(role in names, f"the data of {kind} has no column for --{role}; leave it out", BadInput)
+        require(role in names, f"the data of {task} has no column for --{role}; leave it out", BadInput)
     return {names[role]: column for role, column in columns.items()}
 
 
-Read = Callable[[Path | str, Columns], list[Any]]
+Reader = Callable[[Path | str, Columns], list[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What an objective may be told; a kind that does not know an option refuses it."""
+class ObjectiveOptions:
+    """What an objective may be told; a task that does not know an option refuses it."""
 
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
@@ -128,29 +127,35 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """One kind of task. `head` is None where the encoder itself is trained."""
+    """One task. `head` is None where the encoder itself is trained."""
 
-    read: Read
-    labels: Callable[[Sequence[Any]], Labels | None]
-    encode: Callable[[Sequence[Any], Tokenizer, Labels | None, int], TokenizedDataset]
-    task: Callable[[Model, TokenizedDataset, Options], Task]
+    read: Reader
+    find_labels: Callable[[Sequence[Any]], Labels] | None = None
+    tokenise: Callable[..., TokenizedDataset]  # of examples, tokenizer, labels if there are any, and length=
+    task: Callable[[Model, TokenizedDataset, ObjectiveOptions], Task]
     head: str | None
-    outputs: Callable[[Labels | None], int]
+    outputs: int | None = None  # of the head; None is one for each label
     problem: str | None = None
-    options: tuple[str, ...] = ()  # those of `Options` that it knows
+    options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
 
+    def labels(self, examples: Sequence[Any]) -> Labels | None:
+        """Gather the labels that occur, if the task has any."""
+        return None if self.find_labels is None else self.find_labels(examples)
+
+    def encode(
+        self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
+    ) -> TokenizedDataset:
+        """Tokenise the examples."""
+        return self.tokenise(examples, tokenizer, *([] if labels is None else [labels]), length=length)
+
     def prepare(self, model: Model, labels: Labels | None) -> Model:
-        """Put the head of this kind on the model's encoder."""
+        """Put the head of this task on the model's encoder."""
         if self.head is None:
             return model
-        names = None if labels is None else labels.names
-        return model.with_head(self.head, self.outputs(labels), labels=names, problem=self.problem)
-
-
-def evaluate(name: str, model: Model, examples: Sequence[Any]) -> Metrics:
-    """Measure a model on the examples of a kind."""
-    return EVALUATIONS[name](model, examples)
+        names = () if labels is None else labels.names
+        outputs = len(names) if self.outputs is None else self.outputs
+        return model.with_head(self.head, outputs, labels=names or None, problem=self.problem)
 
 
 def _classes(examples: Sequence[Any]) -> Labels:
@@ -159,7 +164,7 @@ def _classes(examples: Sequence[Any]) -> Labels:
     return found
 
 
-def _told(model: Model, encoded: TokenizedDataset, target: str, options: Options) -> dict[str, Any]:
+def _told(model: Model, encoded: TokenizedDataset, target: str, options: ObjectiveOptions) -> dict[str, Any]:
     """What a choice of classes is told; weights are in inverse proportion to the counts, 1 on average over examples."""
     weights = None
     if options.class_weights:
@@ -169,7 +174,7 @@ def _told(model: Model, encoded: TokenizedDataset, target: str, options: Options
     return {"class_weights": weights, "label_smoothing": options.label_smoothing}
 
 
-def _classify(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+def _classify(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     told = _told(model, encoded, "classes", options)
     if not options.lm_weight:
         return Classify(model.network, **told)
@@ -180,11 +185,11 @@ def _classify(model: Model, encoded: TokenizedDataset, options: Options) -> Task
     return ClassifyAndContinue(model.network, weight=options.lm_weight, **told)
 
 
-def _tag(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+def _tag(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     return TagTokens(model.network, **_told(model, encoded, "tags", options))
 
 
-def _similar(model: Model, encoded: TokenizedDataset, options: Options) -> Task:
+def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     vector = model.checkpoint.sentence or SentenceVector("mean")
     if "similarity" in encoded.targets:
         return (SimilarityOrder if options.ranking else CosineRegression)(model.network, vector)
@@ -202,82 +207,71 @@ def _instruct(model: Model, *_: Any) -> Task:
 TASK_SPECS: dict[str, TaskSpec] = {
     "classify": TaskSpec(
         read=lambda source, columns: list(read_texts(source, **columns)),
-        labels=_classes,
-        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        find_labels=_classes,
+        tokenise=encode_texts,
         task=_classify,
         head="classes",
-        outputs=lambda labels: len(labels or ()),
         problem="single_label_classification",
         options=("class_weights", "label_smoothing", "lm_weight"),
         capitals=True,
     ),
     "label": TaskSpec(
         read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
-        labels=lambda examples: Labels.of(label for example in examples for label in example.label),
-        encode=lambda examples, tokenizer, labels, length: encode_texts(examples, tokenizer, labels, length=length),
+        find_labels=lambda examples: Labels.of(label for example in examples for label in example.label),
+        tokenise=encode_texts,
         task=lambda model, *_: MultiLabel(model.network),
         head="classes",
-        outputs=lambda labels: len(labels or ()),
         problem="multi_label_classification",
         capitals=True,
     ),
     "regress": TaskSpec(
         read=lambda source, columns: list(read_texts(source, parse=a_score, **columns)),
-        labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_texts(examples, tokenizer, length=length),
+        tokenise=encode_texts,
         task=lambda model, *_: Regress(model.network),
         head="classes",
-        outputs=lambda _: 1,
+        outputs=1,
         problem="regression",
         capitals=True,
     ),
     "tag": TaskSpec(
         read=tagged_words,
-        labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
-        encode=lambda examples, tokenizer, labels, length: (
-            encode_tags(examples, tokenizer, labels, length=length).encoded
-        ),
+        find_labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
+        tokenise=lambda *given, length: encode_tags(*given, length=length).encoded,
         task=_tag,
         head="tags",
-        outputs=lambda labels: len(labels or ()),
         options=("class_weights", "label_smoothing"),
         capitals=True,
     ),
     "answer": TaskSpec(
         read=asked_questions,
-        labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_answers(examples, tokenizer, length=length),
+        tokenise=encode_answers,
         task=lambda model, *_: FindSpans(model.network),
         head="span",
-        outputs=lambda _: 2,
+        outputs=2,
         capitals=True,
     ),
     "choose": TaskSpec(
         read=offered_choices,
-        labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_choices(examples, tokenizer, length=length),
+        tokenise=encode_choices,
         task=lambda model, *_: Choose(model.network),
         head="choice",
-        outputs=lambda _: 1,
+        outputs=1,
     ),
     "similar": TaskSpec(
         read=similar_pairs,
-        labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_pairs(examples, tokenizer, length=length),
+        tokenise=encode_pairs,
         task=_similar,
         head=None,
-        outputs=lambda _: 0,
         options=("ranking",),
     ),
     "instruct": TaskSpec(
         read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),
-        labels=lambda _: None,
-        encode=lambda examples, tokenizer, _, length: encode_instructions(examples, tokenizer, length=length),
+        tokenise=encode_instructions,
         task=_instruct,
         head="causal_lm",
-        outputs=lambda _: 0,
+        outputs=0,
     ),
 }
 
 # what can be measured: all that can be learnt, and search, which needs no training of its own
-READERS: dict[str, Read] = {**{name: kind.read for name, kind in TASK_SPECS.items()}, "search": judged_passages}
+READERS: dict[str, Reader] = {**{name: spec.read for name, spec in TASK_SPECS.items()}, "search": judged_passages}

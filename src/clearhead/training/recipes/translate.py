@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -30,13 +30,9 @@ from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
-from clearhead.training.card import Training, save_with_card
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.monitor import Report
-from clearhead.training.recipes.pretrain import RUN
-from clearhead.training.settings import Every, Settings, made_of
-from clearhead.training.tasks import Translation
+from clearhead.training.recipes.run import FinetuneResult, RunOptions, Training, is_done, run, save_with_card
+from clearhead.training.settings import Every, Settings
+from clearhead.training.tasks.language import Translation
 
 # models that can be made anew, and their sizes
 NEW: dict[str, Any] = {
@@ -78,15 +74,6 @@ class Translate:
 Translator = Model | RecurrentModel
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """A trained translator, how its run ended, and its figures on the development data."""
-
-    translator: Translator
-    result: Result
-    figures: Metrics
-
-
 def recipe_for(model: str | Path) -> Translate:
     """Plan a run for a new model, by its name in NEW, or for one that is there."""
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
@@ -109,15 +96,12 @@ def translate(
     dev: Sequence[str | Path] | None = None,
     recipe: Translate | None = None,
     columns: Sequence[str | None] = (None, None),
-    device: str = "cpu",
-    shard: bool = False,
-    tensorboard: bool = False,
-    command: str | None = None,
-) -> Outcome:
+    **options: Unpack[RunOptions],
+) -> FinetuneResult[Translator]:
     """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
     `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
-    and `dev` are two files, or one table with `columns`; see `data.seq2seq`. `command` is for the card.
+    and `dev` are two files, or one table with `columns`; see `data.seq2seq`. For the rest see `recipes.run.RunOptions`.
     """
     recipe = recipe or recipe_for(model)
     first, second = columns
@@ -127,31 +111,24 @@ def translate(
     translator = prepare(model, pairs, recipe)
     task = Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
     cut = translator.tokenizer, translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model))
-    held_out = _batches(measured, cut, recipe) if measured else None
-    result = train(
-        task,
-        _batches(pairs, cut, recipe),
-        recipe.train,
-        out / RUN,
-        device=device,
-        shard=shard,
-        made_of=made_of(recipe, {"the number of pairs": len(pairs)}),
-        evaluate=None if held_out is None else lambda: figures(task, held_out, device),
-        report=Report(out / RUN, tensorboard=tensorboard),
-    )
-    translator.network.eval()
+    evaluate = None
+    if measured:
+        validation, device = _batches(measured, cut, recipe), options.get("device", "cpu")
+        evaluate = lambda: _metrics(task, validation, device)  # noqa: E731
+    sizes = {"the number of pairs": len(pairs)}
+    result = run(task, _batches(pairs, cut, recipe), recipe, out, data=sizes, evaluate=evaluate, **options)
     if result.exit == "interrupted":
-        return Outcome(translator=translator, result=result, figures={})
-    found = {} if held_out is None else figures(task, held_out, device) | _bleu(translator, measured, recipe)
-    if first_process():
+        return FinetuneResult(model=translator, result=result, metrics={})
+    found = {} if evaluate is None else evaluate() | _bleu(translator, measured, recipe)
+    if is_done(result):
         facts = {"task": "translation", "training data": _named(data, pairs)}
         facts |= {"made from": str(model)} if recipe.model is None else {}
         facts |= {"measured on": _named(dev, measured)} if dev is not None else {}
-        told = Training(facts=facts, recipe=recipe, result=result, figures=found, command=command)
+        told = Training(facts=facts, recipe=recipe, result=result, metrics=found, command=options.get("command"))
         save_with_card(translator, out, told, base_model=str(model) if recipe.model is None else None)
         if recipe.model is None:
             _keep_targets(find(model), out)
-    return Outcome(translator=translator, result=result, figures=found)
+    return FinetuneResult(model=translator, result=result, metrics=found)
 
 
 def first_look(
@@ -183,8 +160,8 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
 
 
-def figures(task: Translation, source: Source, device: str) -> Metrics:
-    """Measure on held-out pairs: perplexity, and how many words of the target are guessed right, in percent."""
+def _metrics(task: Translation, source: Source, device: str) -> Metrics:
+    """Measure on validation pairs: perplexity, and how many words of the target are guessed right, in percent."""
     nll = right = count = 0.0
     with torch.no_grad():
         for index in range(source.batches_in(1)):

@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
 from clearhead.data.corpus import Corpus
+from clearhead.data.shards import Shards
 from clearhead.data.word2vec import Kind, WordWindows
-from clearhead.io import Progress
 from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.pipelines.word_vectors import WordVectors
 from clearhead.text import train_tokenizer
-from clearhead.training.card import Training, corpus_fact, save_with_card
-from clearhead.training.distributed import first_process
-from clearhead.training.loop import Result, train
-from clearhead.training.recipes.pretrain import CORPUS, RUN, tokenise_once
+from clearhead.training.loop import TrainResult
+from clearhead.training.recipes.run import RunOptions, save_with_card, train_on_text
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks import GuessWord
+from clearhead.training.tasks.language import GuessWord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +39,11 @@ class Vectors:
 
 
 def train_vectors(
-    corpus: Corpus,
-    out: Path,
-    recipe: Vectors | None = None,
-    *,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str | None = None,
-) -> tuple[WordVectors, Result]:
+    corpus: Corpus, out: Path, recipe: Vectors | None = None, **options: Unpack[RunOptions]
+) -> tuple[WordVectors, TrainResult]:
     """Learn a vocabulary and its vectors and save them with a card in `out`; a run that was stopped there goes on.
 
-    `progress` is told of bytes of the corpus that are tokenised. `command` is for the card.
+    For the options see `recipes.run.RunOptions`.
     """
     recipe = recipe or Vectors()
     tokenizer = train_tokenizer(
@@ -60,23 +53,31 @@ def train_vectors(
         lowercase=recipe.lowercase,
         min_frequency=recipe.min_frequency,
     )
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, progress)
-    source = WordWindows(
-        shards,
-        tokenizer,
-        kind=recipe.kind,
-        seed=recipe.train.seed,
-        words=recipe.words,
-        window=recipe.window,
-        negatives=recipe.negatives,
-        threshold=recipe.threshold,
-    )
     torch.manual_seed(recipe.train.seed)
     network = Word2Vec(replace(recipe.model, vocab_size=tokenizer.vocabulary, pad_token_id=tokenizer.pad_id))
-    result = train(GuessWord(network), source, recipe.train, out / RUN, device=device)
-    vectors = WordVectors(network.eval(), tokenizer)
-    if result.exit != "interrupted" and first_process():
-        facts = {"corpus": corpus_fact(corpus, shards.tokens)}
-        told = Training(facts=facts, recipe=recipe, result=result, figures={}, command=command)
-        save_with_card(vectors.held, out, told)
+    vectors = WordVectors(network, tokenizer)
+
+    def batches(shards: Shards, _split: str) -> WordWindows:
+        return WordWindows(
+            shards,
+            tokenizer,
+            kind=recipe.kind,
+            seed=recipe.train.seed,
+            words=recipe.words,
+            window=recipe.window,
+            negatives=recipe.negatives,
+            threshold=recipe.threshold,
+        )
+
+    result = train_on_text(
+        GuessWord(network),
+        corpus,
+        tokenizer,
+        out,
+        recipe,
+        batches=batches,
+        measure=None,
+        save=lambda training: save_with_card(vectors.held, out, training),
+        **options,
+    )
     return vectors, result

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from clearhead.data.batch import IGNORE_INDEX, Batch
+from clearhead.data.pretraining import next_tokens
 from clearhead.nn.heads import Network, SentenceVector
 from clearhead.objectives.classification import (
     answer_span,
@@ -18,167 +19,165 @@ from clearhead.objectives.classification import (
     similarity_order,
     token_tags,
 )
+from clearhead.objectives.language import causal_lm
 from clearhead.objectives.loss import Loss
-from clearhead.training.tasks.task import answer, beside, encode, need_heads
+from clearhead.training.tasks.task import HeadTask, beside, encode, read
 
 
-class Classify:
+class Classify(HeadTask):
     """One of two or more classes, of a text or a pair of texts. Targets: classes (B,) int."""
 
+    head = part = "classes"
+
     def __init__(self, network: Network, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0) -> None:
-        need_heads(network, "classes")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"classes": 1.0}
+        super().__init__(network)
         self.class_weights, self.label_smoothing = class_weights, label_smoothing
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the sequences."""
-        return {"classes": batch.layout.batch}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Cross-entropy."""
-        logits = answer(self.network, "classes", batch)
-        self.class_weights = beside(logits, self.class_weights)
-        loss = one_class(
-            logits, batch.targets["classes"], class_weights=self.class_weights, label_smoothing=self.label_smoothing
-        )
-        return {"classes": loss}
+        weights = self.class_weights = beside(logits, self.class_weights)
+        smoothing = self.label_smoothing
+        return one_class(logits, batch.targets["classes"], class_weights=weights, label_smoothing=smoothing)
 
 
-class MultiLabel:
-    """Any number of classes for each sequence. Targets: classes (B, L) multi-hot."""
+class ClassifyAndContinue(Classify):
+    """A class for each text, and its next tokens beside (Radford et al. 2018, section 3.2): classes + weight · next.
 
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "classes")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"classes": 1.0}
+    The network reads from left to right. Targets: classes (B,) int; what comes next is in the ids.
+    """
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the questions: sequences times labels."""
-        return {"classes": batch.targets["classes"].numel()}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Binary cross-entropy of each label."""
-        return {"classes": many_classes(answer(self.network, "classes", batch), batch.targets["classes"])}
-
-
-class Regress:
-    """A number for each sequence, by the head "classes" with one output. Targets: scores (B,) float."""
-
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "classes")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"scores": 1.0}
+    def __init__(
+        self, network: Network, *, weight: float, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+    ) -> None:
+        super().__init__(network, class_weights=class_weights, label_smoothing=label_smoothing)
+        self.weights = {"classes": 1.0, "next": weight}
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the sequences."""
-        return {"scores": batch.layout.batch}
+        """Count the texts, and their tokens that are followed by one."""
+        followed = batch.tokens - sum(length > 0 for length in batch.layout.lengths)
+        return {"classes": batch.layout.batch, "next": followed}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Squared error."""
-        return {"scores": regression(answer(self.network, "classes", batch), batch.targets["scores"])}
+        """Read once: the last hidden state tells the class, every one the token after it."""
+        hidden = encode(self.network, batch)
+        classes = self.loss(read(self.network, "classes", hidden, batch), batch)
+        table = self.network.get_parameter("encoder.embeddings.token.weight")  # also the output matrix
+        return {"classes": classes, "next": causal_lm(hidden @ table.mT, next_tokens(batch.ids, batch.layout))}
 
 
-class Choose:
-    """The right one of each question's candidates. Targets: choice (Q,), choices (Q,)."""
-
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "choice")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"choice": 1.0}
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the questions."""
-        return {"choice": batch.targets["choice"].shape[0]}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Cross-entropy over each question's own candidates."""
-        logits = answer(self.network, "choice", batch)
-        return {"choice": right_choice(logits, batch.targets["choices"], batch.targets["choice"])}
-
-
-class TagTokens:
+class TagTokens(HeadTask):
     """A tag for each token that has one. Targets: tags (N,), -100 where there is none."""
 
+    head = part = "tags"
+
     def __init__(self, network: Network, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0) -> None:
-        need_heads(network, "tags")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"tags": 1.0}
+        super().__init__(network)
         self.class_weights, self.label_smoothing = class_weights, label_smoothing
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def count(self, batch: Batch) -> int:
         """Count the tokens that have a tag."""
-        return {"tags": int((batch.targets["tags"] != IGNORE_INDEX).sum())}
+        return int((batch.targets["tags"] != IGNORE_INDEX).sum())
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Cross-entropy of each tagged token."""
-        logits = answer(self.network, "tags", batch)
-        self.class_weights = beside(logits, self.class_weights)
-        loss = token_tags(
-            logits, batch.targets["tags"], class_weights=self.class_weights, label_smoothing=self.label_smoothing
-        )
-        return {"tags": loss}
+        weights = self.class_weights = beside(logits, self.class_weights)
+        smoothing = self.label_smoothing
+        return token_tags(logits, batch.targets["tags"], class_weights=weights, label_smoothing=smoothing)
 
 
-class FindSpans:
+class MultiLabel(HeadTask):
+    """Any number of classes for each sequence. Targets: classes (B, L) multi-hot."""
+
+    head = part = "classes"
+
+    def count(self, batch: Batch) -> int:
+        """Count the questions: sequences times labels."""
+        return batch.targets["classes"].numel()
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Binary cross-entropy of each label."""
+        return many_classes(logits, batch.targets["classes"])
+
+
+class Regress(HeadTask):
+    """A number for each sequence, by the head "classes" with one output. Targets: scores (B,) float."""
+
+    head, part = "classes", "scores"
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Squared error."""
+        return regression(logits, batch.targets["scores"])
+
+
+class Choose(HeadTask):
+    """The right one of each question's candidates. Targets: choice (Q,), choices (Q,)."""
+
+    head = part = "choice"
+
+    def count(self, batch: Batch) -> int:
+        """Count the questions."""
+        return batch.targets["choice"].shape[0]
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Cross-entropy over each question's own candidates."""
+        return right_choice(logits, batch.targets["choices"], batch.targets["choice"])
+
+
+class FindSpans(HeadTask):
     """The start and the end of an answer. Targets: starts (B,), ends (B,); position 0 says that there is none."""
 
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "span")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"span": 1.0}
+    head = part = "span"
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def count(self, batch: Batch) -> int:
         """Count the sequences that hold their start and end."""
-        inside = answerable(batch.layout, batch.targets["starts"], batch.targets["ends"])
-        return {"span": int(inside.sum())}
+        return int(answerable(batch.layout, batch.targets["starts"], batch.targets["ends"]).sum())
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Cross-entropy over each sequence's own tokens."""
-        logits = answer(self.network, "span", batch)
-        return {"span": answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])}
+        return answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
 
 
 class Contrast:
     """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none."""
 
+    part = "pairs"
+
     def __init__(self, network: Network, vector: SentenceVector) -> None:
         self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"pairs": 1.0}
+        self.weights: Mapping[str, float] = {self.part: 1.0}
         self.vector = vector
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the pairs."""
-        return {"pairs": batch.layout.batch // 2}
+        return {self.part: batch.layout.batch // 2}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Compare the vectors of both sides."""
+        return {self.part: self.loss(self.vector(encode(self.network, batch), batch.layout), batch)}
+
+    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
         """Cross-entropy over the cosines with all positives."""
-        vectors = self.vector(encode(self.network, batch), batch.layout)
-        return {"pairs": in_batch_negatives(vectors)}
+        return in_batch_negatives(vectors)
 
 
-class CosineRegression:
+class CosineRegression(Contrast):
     """The cosine of a pair is its similarity. Targets: similarity (P,) float, from -1 to 1."""
 
-    def __init__(self, network: Network, vector: SentenceVector) -> None:
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"similarity": 1.0}
-        self.vector = vector
+    part = "similarity"
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the pairs."""
-        return {"similarity": batch.targets["similarity"].shape[0]}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
         """Squared error of the cosine."""
-        vectors = self.vector(encode(self.network, batch), batch.layout)
-        return {"similarity": cosine_regression(vectors, batch.targets["similarity"])}
+        return cosine_regression(vectors, batch.targets["similarity"])
 
 
-class SimilarityOrder(CosineRegression):
-    """The cosines of a micro-batch's pairs are in the order of their similarities, whatever their values."""
+class SimilarityOrder(Contrast):
+    """The cosines of a micro-batch's pairs are in the order of their similarities, whatever their values.
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    Targets: similarity (P,) float.
+    """
+
+    part = "similarity"
+
+    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
         """Every two pairs in the wrong order cost."""
-        vectors = self.vector(encode(self.network, batch), batch.layout)
-        return {"similarity": similarity_order(vectors, batch.targets["similarity"])}
+        return similarity_order(vectors, batch.targets["similarity"])

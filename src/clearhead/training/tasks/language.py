@@ -1,7 +1,6 @@
 """Language modelling: masked, causal, permuted, replaced tokens, translation, word vectors."""
 
-# N packed tokens · V vocabulary
-# N packed tokens · M asked tokens · V vocabulary
+# N packed tokens · M masked or asked tokens · V vocabulary
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,11 +8,9 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from clearhead.data.batch import IGNORE_INDEX, Batch
-from clearhead.data.pretraining import next_tokens
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
-from clearhead.objectives.classification import one_class
 from clearhead.objectives.language import (
     WEIGHTS,
     agreement,
@@ -27,27 +24,27 @@ from clearhead.objectives.language import (
     sentence_pairs,
 )
 from clearhead.objectives.loss import Loss
-from clearhead.training.tasks.task import answer, beside, encode, fill, need_heads, read
+from clearhead.training.tasks.task import HeadTask, answer, encode, fill, need_heads, read
 
 Pairs = Literal["next_sentence", "sentence_order"]
 
 
-class MaskedLM:
+class MaskedLM(HeadTask):
     """Fill masks. Targets: where, labels."""
 
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "masked_lm")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"masked_lm": 1.0}
+    head = part = "masked_lm"
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def count(self, batch: Batch) -> int:
         """Count the masked tokens."""
-        return {"masked_lm": batch.targets["labels"].shape[0]}
+        return batch.targets["labels"].shape[0]
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
+    def logits(self, batch: Batch) -> Tensor:
         """Run the head at the masked places alone."""
-        logits = fill(self.network, encode(self.network, batch), batch)
-        return {"masked_lm": masked_lm(logits, batch.targets["labels"])}
+        return fill(self.network, encode(self.network, batch), batch)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Cross-entropy of each masked token."""
+        return masked_lm(logits, batch.targets["labels"])
 
 
 class MaskedLMWithPairs:
@@ -92,37 +89,6 @@ class NextToken:
         head = ("causal_lm",) if isinstance(self.network, Network) else ()
         logits = self.network(*head, batch.ids, batch.layout)
         return {"next": causal_lm(logits, batch.targets["next"])}
-
-
-class ClassifyAndContinue:
-    """A class for each text, and its next tokens beside (Radford et al. 2018, section 3.2): classes + weight · next.
-
-    The network reads from left to right. Targets: classes (B,) int; what comes next is in the ids.
-    """
-
-    def __init__(
-        self, network: Network, *, weight: float, class_weights: Tensor | None = None, label_smoothing: float = 0.0
-    ) -> None:
-        need_heads(network, "classes")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"classes": 1.0, "next": weight}
-        self.class_weights, self.label_smoothing = class_weights, label_smoothing
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the texts, and their tokens that are followed by one."""
-        followed = batch.tokens - sum(length > 0 for length in batch.layout.lengths)
-        return {"classes": batch.layout.batch, "next": followed}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Read once: the last hidden state tells the class, every one the token after it."""
-        hidden = encode(self.network, batch)
-        logits = read(self.network, "classes", hidden, batch)
-        self.class_weights = beside(logits, self.class_weights)
-        classes = one_class(
-            logits, batch.targets["classes"], class_weights=self.class_weights, label_smoothing=self.label_smoothing
-        )
-        table = self.network.get_parameter("encoder.embeddings.token.weight")  # also the output matrix
-        return {"classes": classes, "next": causal_lm(hidden @ table.mT, next_tokens(batch.ids, batch.layout))}
 
 
 class BothNeighbours:
@@ -179,34 +145,34 @@ def write(network: Any, batch: Batch) -> Tensor:
     return network("causal_lm", before, batch.layout, batch.source)
 
 
-class GuessInOrder:
+class GuessInOrder(HeadTask):
     """Each asked word from those before it in its text's order. Targets: place; the source's: rank."""
 
-    def __init__(self, network: Network) -> None:
-        need_heads(network, "permutation_lm")
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {"words": 1.0}
+    head, part = "permutation_lm", "words"
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def count(self, batch: Batch) -> int:
         """Count the asked words."""
-        return {"words": batch.tokens}
+        return batch.tokens
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Let the questions ask the text: cross-entropy of each."""
+    def logits(self, batch: Batch) -> Tensor:
+        """Let the questions ask the text: (M, V)."""
         text = batch.source
         if text is None:
-            raise BadInput("the batch holds questions and no text; make it with data.permutation")
+            raise BadInput("the batch holds questions and no text; make it with data.masking.Permuted")
         counts = batch.layout.offsets.diff().long()
         firsts = text.layout.offsets[:-1].long().repeat_interleave(counts, output_size=batch.tokens)
         where, rank = firsts + batch.targets["place"], text.targets["rank"]
         network: Any = self.network
         hidden = network.encoder.guess(text.ids, text.layout, rank, where, batch.layout, text.segments)
-        logits = network.heads["permutation_lm"](hidden, batch.layout)  # (M, V)
-        return {"words": masked_lm(logits, batch.ids)}
+        return read(network, self.head, hidden, batch)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Cross-entropy of each."""
+        return masked_lm(logits, batch.ids)
 
 
 class ReplacedTokens:
-    """Fill masks, then find what was filled wrongly. Targets: where, labels. The two share their embeddings."""
+    """ELECTRA: fill masks, then find what was filled wrongly, with shared embeddings. Targets: where, labels."""
 
     def __init__(self, generator: Network, discriminator: Network) -> None:
         need_heads(generator, "masked_lm", who="the generator")
@@ -231,7 +197,7 @@ class ReplacedTokens:
         }
 
 
-class ReplacedAndMasked:
+class ReplacedAndMasked(ReplacedTokens):
     """ELECTRA for a model that is to fill masks as well: one masked place in five stays a mask for the discriminator.
 
     There its own masked-LM head is trained; everywhere else it finds what the generator replaced, a mask counting as
@@ -241,18 +207,12 @@ class ReplacedAndMasked:
     EVERY = 5  # at a rate of 15 %, 3 % of the tokens
 
     def __init__(self, generator: Network, discriminator: Network, mask_id: int) -> None:
-        need_heads(generator, "masked_lm", who="the generator")
         need_heads(discriminator, "replaced", "masked_lm", who="the discriminator")
-        share_embeddings(generator, discriminator)
-        self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
+        super().__init__(generator, discriminator)
         pairs = {"next_sentence": 1.0} if "next_sentence" in discriminator.heads else {}
-        self.weights: Mapping[str, float] = {
-            "generator": WEIGHTS["masked_lm"],
-            "replaced": WEIGHTS["replaced"],
-            "masked_lm": 1.0,
-            **pairs,
-        }
-        self.generator, self.discriminator, self.mask_id = generator, discriminator, mask_id
+        own = {"masked_lm": 1.0, **pairs}
+        self.weights = {"generator": WEIGHTS["masked_lm"], "replaced": WEIGHTS["replaced"], **own}
+        self.mask_id = mask_id
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the masked tokens of both, all tokens, and perhaps the pairs."""

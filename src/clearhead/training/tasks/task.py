@@ -2,8 +2,9 @@
 
 # N packed tokens · M masked tokens · D width · V vocabulary
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,38 @@ class Task(Protocol):
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the network and give one loss for each part."""
+
+
+class HeadTask(ABC):
+    """A task of one part: one head and its objective. A subclass names both and says what is counted and compared."""
+
+    head: ClassVar[str]
+    part: ClassVar[str]
+
+    def __init__(self, network: Network) -> None:
+        need_heads(network, self.head)
+        self.network: nn.Module = network
+        self.weights: Mapping[str, float] = {self.part: 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """See `Task`."""
+        return {self.part: self.count(batch)}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """See `Task`."""
+        return {self.part: self.loss(self.logits(batch), batch)}
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Run the encoder and the head."""
+        return answer(self.network, self.head, batch)
+
+    def count(self, batch: Batch) -> int:
+        """Count the items: the sequences, unless a subclass says otherwise."""
+        return batch.layout.batch
+
+    @abstractmethod
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Compare the logits with the batch's targets."""
 
 
 def need_heads(network: Network, *names: str, who: str = "this model") -> None:

@@ -1,0 +1,280 @@
+"""The frame of every recipe: tokenise once, train in a folder, measure, and save the model with its card."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+
+from clearhead.data.corpus import Corpus
+from clearhead.data.rng import Source
+from clearhead.data.shards import Shards, find_shards, tokenise
+from clearhead.errors import require
+from clearhead.evaluation.perplexity import perplexity
+from clearhead.evaluation.tasks import Metrics
+from clearhead.hub.card import model_card, recurrent_card, write_card
+from clearhead.hub.config import read_config
+from clearhead.hub.recurrent import RecurrentModel
+from clearhead.io import Progress, staged
+from clearhead.nn.attention import Attend
+from clearhead.pipelines.model import Model
+from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.distributed import first_process
+from clearhead.training.loop import TrainResult, train
+from clearhead.training.monitor import Report, read_rows
+from clearhead.training.settings import Settings, as_toml, fingerprint
+from clearhead.training.tasks.task import Task
+
+Trained = TypeVar("Trained")
+
+# inside the model's folder: checkpoints and curves, and the token ids that were trained on
+RUN, CORPUS = "run", "corpus"
+_VALIDATION_BATCHES = 8
+_CPU_TOKENS = 2048
+_PAUSE = 1.0  # seconds between two looks for what the first process writes
+_LAST = "tokenizer_config.json"  # put in place after tokenizer.json, so that a tokenizer with it is whole
+_SHOWN = 5  # files of a corpus
+_MEASURED = "evaluation/"
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run goes, whatever it trains."""
+
+    device: str  # "cpu" unless named
+    shard: bool  # see `training.loop`
+    progress: Progress | None  # told how many bytes of the corpus are tokenised
+    tensorboard: bool
+    command: str | None  # what the card says the run was started with
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a card says of training. `facts` are rows such as "training data"; metrics may be none."""
+
+    facts: Mapping[str, str]
+    recipe: Any
+    result: TrainResult
+    metrics: Mapping[str, float]
+    command: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneResult(Generic[Trained]):
+    """A fine-tuned model, how its run ended, and its metrics on the development data."""
+
+    model: Trained
+    result: TrainResult
+    metrics: Metrics
+
+
+def train_on_text(
+    task: Task,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    out: Path,
+    recipe: Any,
+    *,
+    batches: Callable[[Shards, str], Source],
+    measure: Callable[[Task, Source, str], dict[str, float]] | None,
+    save: Callable[[Training], None],
+    **options: Unpack[RunOptions],
+) -> TrainResult:
+    """Train by `recipe.train` in `out`; a run that was stopped there goes on.
+
+    `batches` makes those of a split, "train" or "held-out"; `measure` takes the task, its validation batches
+    and the device.
+    `save` is called by one process, when the run is over, with what a card tells of it.
+    """
+    told = tokenizer.tells_capitals
+    require(not told, "raw text is read without its capitals; begin with the model that looked at none")
+    # the networks are there already: what does not fit together has been said before a corpus is read
+    shards = tokenise_once(corpus, tokenizer, out / CORPUS, options.get("progress"))
+    facts = {"corpus": corpus_fact(corpus, shards.tokens)}
+    evaluate = None
+    if measure is not None:
+        validation, device = batches(shards, "held-out"), options.get("device", "cpu")
+        evaluate = lambda: measure(task, validation, device)  # noqa: E731
+        facts["measured on"] = "text of the corpus that was held out"
+    data = {"the corpus in tokens": shards.tokens}
+    result = run(task, batches(shards, "train"), recipe, out, data=data, evaluate=evaluate, **options)
+    if is_done(result):
+        metrics = last_metrics(out / RUN, result)
+        save(Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command")))
+    return result
+
+
+def run(
+    task: Task,
+    source: Source,
+    recipe: Any,
+    out: Path,
+    *,
+    data: Mapping[str, int],
+    settings: Settings | None = None,
+    evaluate: Callable[[], Mapping[str, float]] | None = None,
+    **options: Unpack[RunOptions],
+) -> TrainResult:
+    """Train in `out`, by `recipe.train` unless other settings are given; the network is left in evaluation mode.
+
+    `data` tells the size of what is trained on, by names that an error can show: another size is another run.
+    """
+    result = train(
+        task,
+        source,
+        settings or recipe.train,
+        out / RUN,
+        device=options.get("device", "cpu"),
+        shard=options.get("shard", False),
+        fingerprint=fingerprint(recipe, data),
+        evaluate=evaluate,
+        report=Report(out / RUN, tensorboard=options.get("tensorboard", False)),
+    )
+    task.network.eval()
+    return result
+
+
+def is_done(result: TrainResult) -> bool:
+    """Whether the run is over and this process is the one that saves what it made."""
+    return result.exit != "interrupted" and first_process()
+
+
+def validation_metrics(task: Task, validation: Source, device: str) -> dict[str, float]:
+    """Mean of each part of the loss on text never trained on, and the perplexity of masked words if they are asked."""
+    sums: dict[str, list[tuple[float, int]]] = {}
+    for index in range(min(_VALIDATION_BATCHES, max(validation.batches_in(1), 1))):
+        for part, loss in task.losses(validation.batch(index).to(device)).items():
+            sums.setdefault(part, []).append((float(loss.total), int(loss.count)))
+    means = {part: sum(total for total, _ in rows) / sum(n for _, n in rows) for part, rows in sums.items()}
+    if "masked_lm" not in sums:  # a student may learn relations alone
+        return means
+    losses, counts = zip(*sums["masked_lm"], strict=True)
+    return {**means, "perplexity": perplexity(losses, counts)}
+
+
+def learn_vocabulary_once(
+    corpus: Corpus, folder: Path, *, size: int, kind: str = "wordpiece", progress: Progress | None = None
+) -> Tokenizer:
+    """Train a tokenizer on the corpus and save it in `folder`; one that is there already is taken.
+
+    BERT's kind makes all letters small; the others write too, and keep them.
+    """
+    if first_process() and not (folder / _LAST).is_file():
+        small = kind == "wordpiece"
+        words = train_tokenizer(texts=corpus.documents(progress), kind=kind, vocabulary=size, lowercase=small)
+        with staged(folder) as stage:
+            words.save(stage)
+    while not (folder / _LAST).is_file():
+        time.sleep(_PAUSE)
+    return Tokenizer.from_folder(folder)
+
+
+def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None) -> Shards:
+    """Tokenise the corpus into `folder`; shards of the same corpus and tokenizer that are there already are taken."""
+    if first_process():
+        return tokenise(corpus, tokenizer, folder, progress=progress)
+    while (shards := find_shards(corpus, tokenizer, folder)) is None:
+        time.sleep(_PAUSE)
+    return shards
+
+
+def for_device(recipe: Any, device: str) -> Any:
+    """The recipe with smaller micro-batches where a CPU trains.
+
+    A step is not broken off when its minutes are over: with the default model, one core takes 8 seconds for 4,096
+    tokens and a minute for 32,768. Of 1,024 tokens, about a third of the time would be the update itself.
+    """
+    return replace(recipe, tokens=min(recipe.tokens, _CPU_TOKENS)) if device == "cpu" else recipe
+
+
+def rounded_vocabulary(tokenizer: Tokenizer) -> int:
+    """A multiple of 64, which keeps the output matrix aligned on a GPU; rows beyond the vocabulary are never used."""
+    return -(-tokenizer.vocabulary // 64) * 64
+
+
+def check_tokenizer(start: Path, own: Tokenizer, given: Tokenizer) -> None:
+    """Refuse to go on from a model in `start` with a tokenizer that is not its own."""
+    require(
+        (own.digest, own.tells_capitals) == (given.digest, given.tells_capitals),
+        f"{start} has another tokenizer than the one given; leave it out to go on with the model's own",
+    )
+
+
+def check_fit(model: Model, length: int) -> None:
+    """Refuse sequences that are longer than the model has positions."""
+    longest = model.encoder.max_length
+    require(length <= longest, f"sequences of {length} tokens do not fit {longest} positions; choose a smaller length")
+
+
+def without_attention_dropout(model: Model) -> None:
+    """Train without dropout of attention weights, which the fast kernel for packed texts does not know.
+
+    Dropout of hidden states, the other half of the pair, stays as the checkpoint says.
+    """
+    for module in model.network.modules():
+        if isinstance(module, Attend):
+            module.dropout = 0.0
+
+
+def save_with_card(
+    model: Model | RecurrentModel, folder: Path, training: Training, *, base_model: str | None = None
+) -> None:
+    """Save the model and, where there is none yet, a README.md that says what it is and how it was trained.
+
+    `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
+    """
+    model.save(folder)
+    name = folder.resolve().name
+    base_model = None if base_model is None or Path(base_model).exists() else base_model
+    if isinstance(model, RecurrentModel):
+        card = recurrent_card(model, name=name, base_model=base_model)
+    else:
+        sentences = model.checkpoint.sentence is not None
+        card = model_card(
+            read_config(folder), name=name, parameters=model.parameters, sentences=sentences, base_model=base_model
+        )
+    write_card(f"{card}\n{training_section(training)}", folder)
+
+
+def training_section(training: Training) -> str:
+    """Write what a card says of training, in markdown."""
+    result = training.result
+    length = f"{result.step:,} steps, {result.tokens:,} tokens, {result.elapsed / 60:,.2f} minutes ({result.exit})"
+    facts = {**training.facts, "length": length, "seed": str(training.recipe.train.seed)}
+    parts = [_table(("training", ""), facts)]
+    if training.metrics:
+        metrics = {name: f"{value:,.3f}".rstrip("0").rstrip(".") for name, value in training.metrics.items()}
+        parts.append(_table(("figure", "value"), metrics))
+    else:
+        parts.append("It was not measured.")
+    if training.command is not None:
+        parts.append(f"```sh\n{training.command}\n```")
+    parts.append(f"The recipe, as `--recipe` reads it:\n\n```toml\n{as_toml(training.recipe)}```")
+    return "## How it was trained\n\n" + "\n\n".join(parts) + "\n"
+
+
+def last_metrics(folder: Path, result: TrainResult) -> dict[str, float]:
+    """What a run measured on the weights that it ended with."""
+    step = result.step if result.best_step is None else result.best_step
+    rows = [row for row in read_rows(folder) if row["step"] == step]
+    return {
+        name.removeprefix(_MEASURED): value
+        for row in rows
+        for name, value in row.items()
+        if name.startswith(_MEASURED) and value is not None
+    }
+
+
+def corpus_fact(corpus: Corpus, tokens: int) -> str:
+    """Name the files of a corpus, and how many tokens were made of them."""
+    names = [str(source) for source in corpus.sources]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more} ({tokens:,} tokens)"
+
+
+def _table(head: tuple[str, str], rows: Mapping[str, str]) -> str:
+    lines = [head, ("---", "---"), *rows.items()]
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
