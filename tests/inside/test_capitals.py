@@ -40,7 +40,7 @@ def test_layers_are_those_of_the_trace():
     assert through_layers(telling("masked_lm", None, None), "The Bank of BERT").data
 
 
-def test_reasons_are_looked_for_in_what_the_model_reads():
+def test_attributions_are_computed_in_what_the_model_reads():
     model = telling("classes", 2, LABELS)
     text = "The Bank of BERT"
     target = class_target(model, text)

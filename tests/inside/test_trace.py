@@ -1,16 +1,21 @@
-"""The parts of a trace reproduce what the model computes on its fast path, for every kind of block."""
+"""The parts of a trace reproduce what the model computes on its fast path, for every kind of block and every family."""
 
 import copy
 from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
+from clearhead.hub.checkpoint import read_folder
+from clearhead.hub.hf import NAMES
 from clearhead.inside.trace import trace, trace_ids
 from clearhead.nn.lora import add_lora
+from generators import GPT, their_decoder
 from inside.encoders import HEADS, KINDS, VOCABULARY, WIDTH, encoder, model
+from references import MODELS, randomised, save_theirs, theirs
 
 IDS = torch.randint(0, VOCABULARY, (13,), generator=torch.Generator().manual_seed(1))
 close = {"atol": 1e-5, "rtol": 1e-5}
@@ -224,3 +229,41 @@ def test_tokens_that_are_not_there_are_refused(call, message):
 def test_a_text_too_long_to_be_followed_is_refused():
     with pytest.raises(BadInput, match="the text has 129 tokens, this page shows at most 128"):
         replace(trace_ids(encoder(), [1]), tokens=["a"] * 129).step(0, 0, 0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_are_the_attentions_of_transformers(model, tmp_path):
+    reference = theirs(model, next(iter(NAMES[MODELS[model][0]].architectures)))
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    reference.set_attn_implementation("eager")  # the only one that gives its weights out
+    ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = reference(ids[None], output_attentions=True).attentions
+    layers = trace_ids(encoder, ids).layers
+    assert len(layers) == len(expected)
+    for layer, wanted in zip(layers, expected, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_decoder_sees_nothing_of_what_comes_later(tmp_path):
+    reference = randomised(transformers.GPT2Model(transformers.GPT2Config(**GPT)), 0).eval()
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    reference.set_attn_implementation("eager")
+    ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = reference(ids[None], output_attentions=True).attentions
+    for layer, wanted in zip(trace_ids(encoder, ids).layers, expected, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_translator_shows_the_attentions_of_its_encoder(tmp_path):
+    reference = their_decoder("marian")
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    reference.set_attn_implementation("eager")
+    ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        read = reference.get_encoder()(ids[None], output_attentions=True)
+    found = trace_ids(encoder, ids)
+    assert_close(found.output, read.last_hidden_state[0], atol=1e-5, rtol=1e-5)
+    for layer, wanted in zip(found.layers, read.attentions, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)

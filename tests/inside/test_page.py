@@ -1,16 +1,22 @@
 """What holds for every view: one whole file that loads nothing, in which text stays text, the same bytes each time."""
 
+import html
 import json
 import re
+import sys
 import tempfile
+import webbrowser
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from clearhead.errors import NotFound
 from clearhead.inside import (
     by_hand,
     decoding,
+    live,
     position_tables,
     senses_of,
     summed_input,
@@ -119,3 +125,80 @@ def test_every_page_can_be_used_by_keyboard_and_on_a_phone():
         assert "prefers-color-scheme: dark" in page.style
         assert ":focus-visible" in page.style
         assert not any(a.get("tabindex", "0") != "0" for _, a in page.elements)
+
+
+VIEW = View("attention", '<!doctype html>\n<p title="a">é & "ü"</p>\n')
+
+
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    target = tmp_path / "page.html"
+    target.write_text("old")
+    assert VIEW.save(str(target)) == target
+    assert target.read_bytes() == VIEW.html.encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_failure_while_saving_keeps_the_old_file(tmp_path):
+    target = tmp_path / "page.html"
+    target.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        View("broken", "\ud800").save(target)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_show_opens_a_file_in_the_browser(monkeypatch, caplog):
+    opened = []
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or False)
+    VIEW.show()
+    path = Path(opened[0].removeprefix("file://"))
+    assert path.name == "attention.html"
+    assert path.read_text(encoding="utf-8") == VIEW.html
+    assert f"no browser could be opened; the page is at {path}" in caplog.text
+    path.unlink()
+    path.parent.rmdir()
+
+
+def test_show_in_a_notebook_displays_below_the_cell(monkeypatch):
+    shown = []
+    notebook = SimpleNamespace(
+        get_ipython=lambda: SimpleNamespace(kernel=1), display=SimpleNamespace(display=shown.append)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    VIEW.show()
+    assert shown == [VIEW]
+
+
+def test_in_a_notebook_the_page_lives_in_a_frame_of_its_own():
+    frame = VIEW._repr_html_()
+    assert 'sandbox="allow-scripts"' in frame
+    source = frame.split('srcdoc="')[1].split('"')[0]
+    assert html.unescape(source) == VIEW.html
+    assert repr(VIEW) == "View(title='attention')"
+
+
+def picture(text):
+    return trace(small(), text).heads()
+
+
+def test_a_change_of_the_text_draws_anew():
+    widget = live(picture, "the animal")
+    assert widget.page == picture("the animal").html
+    widget.text = "it was tired"
+    assert widget.page == picture("it was tired").html
+
+
+def test_what_is_wrong_is_said_and_the_picture_stays():
+    widget = live(picture, "the animal")
+    widget.text = "animal " * 2000
+    assert "tokens" in widget.problem
+    assert widget.page == picture("the animal").html
+    widget.text = "the animal was"
+    assert widget.problem == ""
+
+
+def test_what_is_not_installed_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(NotFound, match=r"needs anywidget; run: pip install 'clearhead\[notebook\]'"):
+        live(picture, "the animal")
