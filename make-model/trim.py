@@ -24,7 +24,7 @@ def main() -> None:
         tensors[f"{name}.up"] = (left[:, :rank] * roots).float().contiguous()
         tensors[f"{name}.down"] = (roots[:, None] * right[:rank]).float().contiguous()
         kept, whole = kept + float(values[:rank].square().sum()), whole + float(values.square().sum())
-    write_tensors(tensors, skill / ADAPTER, small=True)
+    write_tensors(tensors, skill / ADAPTER, int8=True)
     print(f"{skill.name}: rank {most} keeps {kept / whole:.1%} of the corrections")
 
 

@@ -26,7 +26,7 @@ def write_built_in(folder: Path, config: ch.ModernBertConfig, tokenizer: ch.Toke
     """Write an encoder with random weights, in int8, and six skills with random corrections."""
     torch.manual_seed(0)
     fresh = ch.Model.create(config, tokenizer, heads={"masked_lm": config.vocab_size, "next_sentence": 2})
-    write_folder(fresh.checkpoint, folder, small=True)
+    write_folder(fresh.checkpoint, folder, int8=True)
     (folder / "vocab.txt").unlink(missing_ok=True)
     model = ch.load(folder)
     known = encoder_digest(model.encoder)

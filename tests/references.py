@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from clearhead.hub.checkpoint import Checkpoint, build_network
-from clearhead.hub.config import Description
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, Description
 from clearhead.models import ENCODERS
 from clearhead.nn.layout import Layout, Padded
 

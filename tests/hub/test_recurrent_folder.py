@@ -7,7 +7,7 @@ import torch
 
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound
-from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
 from clearhead.models import RECURRENT_FAMILIES
 
 SIZES = {"vocab_size": 12, "hidden_size": 8}

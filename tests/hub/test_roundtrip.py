@@ -11,8 +11,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
 from clearhead.hub.checkpoint import read_folder, read_outline, write_folder
-from clearhead.hub.config import read_config
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, read_config
 from clearhead.hub.weights import WEIGHTS
 from references import (
     EVERY_ARCHITECTURE,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask
 from clearhead.hub.checkpoint import write_folder
-from clearhead.hub.weights import SCALE, compact, expand
+from clearhead.hub.weights import SCALE, from_int8, to_int8
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.pipelines.model import Skilled
@@ -23,18 +23,18 @@ WORDS = ["the", "red", "blue", "stone", "river", "house", "is", "here", "and", "
 @given(st.integers(0, 2**31), st.floats(1e-6, 1e3))
 def test_stored_matrices_are_off_by_at_most_half_a_step(seed, size):
     weight = torch.randn(16, 80, generator=torch.Generator().manual_seed(seed)) * size
-    read = expand(compact({"w": weight, "bias": weight[0]}))
+    read = from_int8(to_int8({"w": weight, "bias": weight[0]}))
     step = weight.abs().amax(1, keepdim=True) / 127
     assert ((read["w"] - weight).abs() <= 0.5001 * step).all()
     assert torch.equal(read["bias"], weight[0])
-    again = compact(read)
-    assert torch.equal(again["w"], compact({"w": weight})["w"])  # nothing more is lost
+    again = to_int8(read)
+    assert torch.equal(again["w"], to_int8({"w": weight})["w"])  # nothing more is lost
 
 
 def test_a_row_of_zeros_stays():
-    read = expand(compact({"w": torch.zeros(40, 40)}))
+    read = from_int8(to_int8({"w": torch.zeros(40, 40)}))
     assert torch.equal(read["w"], torch.zeros(40, 40))
-    assert set(compact({"w": torch.zeros(40, 40)})) == {"w", "w" + SCALE}
+    assert set(to_int8({"w": torch.zeros(40, 40)})) == {"w", "w" + SCALE}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def home(tmp_path_factory):
         pad_token_id=words.pad_id,
     )
     model = ch.Model.create(config, words, heads={"masked_lm": words.vocabulary, "next_sentence": 2})
-    write_folder(model.checkpoint, folder, small=True)
+    write_folder(model.checkpoint, folder, int8=True)
     train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
     recipe = Finetune(lora=4, items=8, length=32, train=train)
     rows = [{"text": f"the {colour} {thing} is here", "label": colour} for colour in ("red", "blue") for thing in WORDS]

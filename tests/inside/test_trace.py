@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
 from clearhead.hub.checkpoint import read_folder
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES
 from clearhead.inside.trace import trace, trace_ids
 from clearhead.nn.lora import add_lora
 from generators import GPT, their_decoder

@@ -11,8 +11,7 @@ import transformers
 from clearhead import models
 from clearhead.errors import BadConfig, InputTooLong
 from clearhead.hub.checkpoint import build_network
-from clearhead.hub.config import Description
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, Description
 from clearhead.models import ENCODERS
 from clearhead.models.albert import Albert, AlbertConfig
 from clearhead.models.bert import BertConfig

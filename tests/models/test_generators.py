@@ -13,8 +13,7 @@ from clearhead.decoding.decoder import continuing
 from clearhead.decoding.generate import greedy
 from clearhead.errors import BadConfig, InputTooLong, WrongTask
 from clearhead.hub.checkpoint import build_network, read_folder, write_folder
-from clearhead.hub.config import Description
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, Description
 from clearhead.models import GENERATORS
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config

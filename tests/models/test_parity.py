@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from transformers import ModernBertConfig, ModernBertModel
 
 from clearhead.hub.checkpoint import read_folder
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Packed, Padded
 from references import (

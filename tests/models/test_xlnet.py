@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import BadConfig, WrongTask
 from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
-from clearhead.hub.config import Description
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, Description
 from clearhead.inside.trace import trace_ids
 from clearhead.models.xlnet import PRESETS, XLNetConfig
 from clearhead.nn.layout import Packed, Padded

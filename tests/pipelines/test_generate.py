@@ -4,7 +4,7 @@ import pytest
 
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, WrongTask
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines import generation as write

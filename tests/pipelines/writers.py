@@ -13,7 +13,7 @@ import transformers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import clearhead as ch
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.t5 import T5Config

@@ -11,7 +11,7 @@ import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
 from clearhead.errors import BadConfig, BadInput
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
 from clearhead.models.t5 import T5Config

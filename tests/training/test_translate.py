@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from clearhead.cli import app
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, ClearheadError, NotFound, WrongTask
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
 from clearhead.pipelines.translation import translate_texts

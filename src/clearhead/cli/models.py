@@ -9,7 +9,7 @@ import typer
 from clearhead.cli.options import JsonOption, ModelOption, SkillOption, print_json
 
 if TYPE_CHECKING:
-    from clearhead.hub.recurrent import RecurrentModel
+    from clearhead.hub.checkpoint import RecurrentModel
 
 
 def info(
@@ -23,7 +23,7 @@ def info(
 
     Example: `clearhead info ./my-model`
     """
-    from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+    from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
     from clearhead.hub.remote import builtin_folder, find
     from clearhead.hub.skills import find_skills
     from clearhead.nn.embeddings import UNLIMITED

@@ -5,9 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from clearhead.hub.config import Description
-from clearhead.hub.hf import NAMES
-from clearhead.hub.recurrent import RecurrentModel
+from clearhead.hub.checkpoint import RecurrentModel
+from clearhead.hub.config import NAMES, Description
 from clearhead.hub.remote import CARD
 from clearhead.io import staged
 

@@ -3,21 +3,29 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
-from clearhead.hub.config import Description, read_config, to_json
-from clearhead.hub.hf import NAMES, names_of
+from clearhead.hub.config import (
+    CONFIG,
+    NAMES,
+    Description,
+    build_config,
+    parse_config,
+    read_config,
+    read_content,
+    to_json,
+)
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json
-from clearhead.models import ALL_FAMILIES, GENERATORS
+from clearhead.models import ALL_FAMILIES, GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.xlnet import PermutationLMHead
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import UNLIMITED
@@ -25,107 +33,6 @@ from clearhead.nn.heads import MaskedLMHead, Network, NextTokenHead, Pooling, Se
 from clearhead.nn.lora import LoRA
 from clearhead.text import Tokenizer
 from clearhead.text.tokenizer import ANY_CLASS
-
-# their switch in 1_Pooling/config.json → our pooling
-_POOLING: dict[str, Pooling] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "first",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_weightedmean_tokens": "weighted",
-}
-_MODES: dict[str, Pooling] = {"mean": "mean", "cls": "first", "max": "max", "weightedmean": "weighted"}
-
-
-def read_sentence_vector(folder: Path) -> SentenceVector | None:
-    """Read modules.json, if the folder is one of sentence-transformers'."""
-    path = folder / "modules.json"
-    if not path.is_file():
-        return None
-    try:
-        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in read_json(path, BadCheckpoint)]
-    except (TypeError, KeyError, AttributeError):
-        raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
-    unknown = [kind for kind, _ in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
-    if unknown:
-        raise BadConfig(
-            f"{path}: module {unknown[0]} is not supported; clearhead reads Transformer, Pooling, Normalize"
-        )
-    pooling: Pooling = "mean"
-    for kind, where in kinds:
-        if kind == "Pooling":
-            pooling = _pooling(read_object(folder / Path(where).name / "config.json"), folder)
-    return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
-
-
-def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) -> None:
-    """Write modules.json and the pooling's configuration."""
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (path, kind) in enumerate(kinds[: 3 if sentence.normalise else 2])
-    ]
-    write_json(modules, folder / "modules.json")
-    pooling = {name: sentence.pooling == ours for name, ours in _POOLING.items()}
-    (folder / "1_Pooling").mkdir()
-    write_json({"word_embedding_dimension": width, **pooling}, folder / "1_Pooling" / "config.json")
-
-
-def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
-    chosen = [name for name, on in content.items() if name.startswith("pooling_mode_") and on is True]
-    if len(chosen) == 1 and chosen[0] in _POOLING:
-        return _POOLING[chosen[0]]
-    if content.get("pooling_mode") in _MODES:
-        return _MODES[content["pooling_mode"]]
-    raise BadConfig(
-        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
-    )
-
-
-class _Unfilled(TorchFunctionMode):
-    """Leave every tensor as it is that torch.nn.init would fill."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        given = kwargs or {}
-        if getattr(func, "__module__", "") == "torch.nn.init":
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
-
-
-@contextmanager
-def unfilled() -> Iterator[None]:
-    """Build modules on the device "meta", without filling them.
-
-    Filling there would change nothing, and makes torch import its compiler, which takes two seconds.
-    """
-    with torch.device("meta"), _Unfilled():
-        yield
-
-
-_ROLES = ("bos", "eos", "pad")
-
-
-def tokenizer_as_read(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> Tokenizer:
-    """The same tokenizer, which puts round a text what such a model reads there, tells no segments and names its ends.
-
-    A source is followed by the end token and by nothing else; a prompt has nothing after it, for it goes on.
-    """
-    before, _ = tokenizer.template.around_text
-    ids = {f"{role}_token": getattr(config, f"{role}_token_id", None) for role in _ROLES}
-    names = {role: tokenizer.id_to_token(token) for role, token in ids.items() if token is not None}
-    ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
-    # GPT-2 would add a token's vector for each segment, and others refuse them
-    settings = {"model_input_names": ["input_ids", "attention_mask"], **ends}
-    # Marian's own class reads source.spm and the like, never tokenizer.json
-    if tokenizer.settings.get("tokenizer_class") == "MarianTokenizer":
-        settings["tokenizer_class"] = ANY_CLASS
-    if not sourced:
-        return tokenizer.between(before, (), settings)
-    if tokenizer.id_to_token(config.eos_token_id) is None:  # it belongs to another model
-        return tokenizer.between(*tokenizer.template.around_text, settings)
-    return tokenizer.between((), (config.eos_token_id,), settings)
-
 
 log = logging.getLogger(__name__)
 
@@ -142,35 +49,17 @@ class Checkpoint:
     sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
 
 
+def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> "Checkpoint | RecurrentModel":
+    """Read the folder of a Transformer, or of a model from before it, whichever config.json names."""
+    content = read_content(folder)
+    if _is_recurrent(content):
+        return RecurrentModel.read(folder, content)
+    return _read_checkpoint(folder, parse_config(content, folder / CONFIG), dtype)
+
+
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     """Read a checkpoint folder; nothing in it can choose code to run."""
-    description = read_config(folder)
-    names = names_of(description.family, description.config)
-    tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
-    _drop_redundant(tensors, names, folder)
-    outputs = _heads_in(tensors, names, description)
-    network = build_network(description, outputs, device="meta")
-    tokenizer = _tokenizer_in(folder, description.config.vocab_size)
-    if tokenizer is not None and tokenizer.tells_capitals:
-        if not names.reads_capitals:
-            family = description.family
-            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
-        network.encoder.embeddings.tell_capitals()
-    parameters = dict(network.named_parameters())
-    state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
-    _check_leftover(tensors, names, folder)
-    network.load_state_dict(state, strict=False, assign=True)
-    for head in network.heads.values():
-        if isinstance(head, MaskedLMHead | PermutationLMHead) or (
-            isinstance(head, NextTokenHead) and head.tied
-        ):  # assigning made two parameters of the one they share
-            head.weight = network.encoder.embeddings.token.weight
-    return Checkpoint(
-        description=description,
-        network=network.eval(),
-        tokenizer=tokenizer,
-        sentence=read_sentence_vector(folder),
-    )
+    return _read_checkpoint(folder, read_config(folder), dtype)
 
 
 def read_outline(folder: Path) -> Checkpoint:
@@ -184,16 +73,37 @@ def read_outline(folder: Path) -> Checkpoint:
     )
 
 
+def _read_checkpoint(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
+    names = description.names
+    tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
+    _drop_copies(tensors, names, folder)
+    network = build_network(description, _heads_in(tensors, names, description), device="meta")
+    tokenizer = _tokenizer_in(folder, description.config.vocab_size)
+    if tokenizer is not None and tokenizer.tells_capitals:
+        if not names.reads_capitals:
+            family = description.family
+            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
+        network.encoder.embeddings.tell_capitals()
+    parameters = dict(network.named_parameters())
+    state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
+    _check_leftover(tensors, names, folder)
+    network.load_state_dict(state, strict=False, assign=True)
+    for head in network.heads.values():
+        if isinstance(head, MaskedLMHead | PermutationLMHead) or (isinstance(head, NextTokenHead) and head.tied):
+            head.weight = network.encoder.embeddings.token.weight  # assigning made two parameters of the shared one
+    sentence = read_sentence_vector(folder)
+    return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer, sentence=sentence)
+
+
 def write_folder(
-    checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, small: bool = False
+    checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, int8: bool = False
 ) -> None:
     """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
 
     Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
-    `small` folder, its matrices in int8, is for clearhead alone.
+    folder with its matrices in `int8` is for clearhead alone.
     """
-    description, network = checkpoint.description, checkpoint.network
-    names = names_of(description.family, description.config)
+    description, network, names = checkpoint.description, checkpoint.network, checkpoint.description.names
     kept = tuple(network.heads if heads is None else heads)
     absent = [name for name in kept if name not in network.heads]
     if absent:
@@ -201,26 +111,30 @@ def write_folder(
     if any(isinstance(module, LoRA) for module in network.modules()):
         raise BadInput("the model carries LoRA adapters; merge them and call remove_lora, then save")
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
-    labels = _labels_for(part, description.labels)
-    threshold = description.threshold if "span" in kept else 0.0
     architecture = _architecture_for(kept, names)
-    description = replace(description, architecture=architecture, labels=labels, threshold=threshold)
+    description = replace(
+        description,
+        architecture=architecture,
+        labels=_labels_for(part, description.labels),
+        threshold=description.threshold if "span" in kept else 0.0,
+    )
     tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
-    if not names.architectures[description.architecture or ""]:
+    if not names.architectures[architecture]:
         tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
-    if not small and getattr(network.encoder.embeddings, "capital", None) is not None:
+    if not int8 and getattr(network.encoder.embeddings, "capital", None) is not None:
         log.warning(
             "%s: transformers does not read the table for capitals, which counts for every word: its results are "
             "worse there",
             folder,
         )
     with staged(folder) as stage:
-        content = to_json(description, dtype) | _token_ids(checkpoint.tokenizer)
-        write_json(content, stage / "config.json")
-        write_tensors(tensors, stage / WEIGHTS, small=small)
-        if checkpoint.tokenizer is not None:
-            tokenizer = _tokenizer_to_save(checkpoint.tokenizer, description.family, network)
+        write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
+        write_tensors(tensors, stage / WEIGHTS, int8=int8)
+        if (tokenizer := checkpoint.tokenizer) is not None:
+            if description.family in GENERATORS:
+                sourced = isinstance(network.encoder, EncoderDecoder)
+                tokenizer = export_tokenizer(tokenizer, network.encoder.config, sourced=sourced)
             longest = network.encoder.max_length
             said = "model_max_length" in tokenizer.settings or longest == UNLIMITED
             tokenizer.save(stage, max_length=None if said else longest)
@@ -228,35 +142,42 @@ def write_folder(
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
 
-def _tokenizer_to_save(tokenizer: Tokenizer, family: str, network: Network) -> Tokenizer:
-    if family not in GENERATORS:
-        return tokenizer
-    sourced = isinstance(network.encoder, EncoderDecoder)
-    return tokenizer_as_read(tokenizer, network.encoder.config, sourced=sourced)
-
-
-def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:
-    """Where special tokens stand: transformers takes those of the published model where config.json says nothing."""
-    if tokenizer is None or not {"cls", "sep"} <= tokenizer.special.keys():
-        return {}
-    first, last = (tokenizer.token_to_id(tokenizer.special[name]) for name in ("cls", "sep"))
-    return {"bos_token_id": first, "eos_token_id": last, "cls_token_id": first, "sep_token_id": last}
-
-
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
     """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
-    with unfilled() if device == "meta" else torch.device(device):
+    with skip_init() if device == "meta" else torch.device(device):
         encoder = ALL_FAMILIES[description.family].encoder(description.config)
         return Network(encoder, fresh_heads(description.family, encoder, outputs))
 
 
 def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dict[str, nn.Module]:
     """Build the named heads of a family, each with its number of outputs."""
+    known = NAMES[family].heads
     for name in outputs:
-        known = NAMES[family].heads
         if name not in known:
             raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
     return ALL_FAMILIES[family].heads(encoder, outputs)
+
+
+@contextmanager
+def skip_init() -> Iterator[None]:
+    """Build modules on the device "meta", without initialising them.
+
+    Initialising there would change nothing, and makes torch import its compiler, which takes two seconds.
+    """
+    with torch.device("meta"), _SkipInit():
+        yield
+
+
+class _SkipInit(TorchFunctionMode):
+    """Leave every tensor as it is that torch.nn.init would initialise."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:
@@ -271,7 +192,7 @@ def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tenso
     return spelled
 
 
-def _drop_redundant(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+def _drop_copies(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
     """Take out the tensors that repeat another one, after a look that they do."""
     for name in [name for name in tensors if numbered(name) in names.redundant]:
         copy, original = tensors.pop(name), names.redundant[numbered(name)]
@@ -348,10 +269,10 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, 
 
 def _tokenizer_in(folder: Path, embedded: int) -> Tokenizer | None:
     there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
-    return read_tokenizer(folder, embedded) if there else None
+    return _read_tokenizer(folder, embedded) if there else None
 
 
-def read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
+def _read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
     """Read the tokenizer of a model that has a vector for so many tokens."""
     tokenizer = Tokenizer.from_folder(folder)
     if tokenizer.vocabulary > embedded:
@@ -360,3 +281,154 @@ def read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
             "they are from different models"
         )
     return tokenizer
+
+
+def export_tokenizer(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> Tokenizer:
+    """The tokenizer of a model that writes, as transformers needs it to give the model what it reads here.
+
+    A source (`sourced`) is followed by the end token and by nothing else; a prompt has nothing after it, for it goes
+    on. There are no segments, and the ends are named.
+    """
+    before, after = tokenizer.template.around_text
+    ids = {f"{role}_token": getattr(config, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}
+    names = {role: tokenizer.id_to_token(token) for role, token in ids.items() if token is not None}
+    ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
+    # GPT-2 would add a token's vector for each segment, and others refuse them
+    settings = {"model_input_names": ["input_ids", "attention_mask"], **ends}
+    # Marian's own class reads source.spm and the like, never tokenizer.json
+    if tokenizer.settings.get("tokenizer_class") == "MarianTokenizer":
+        settings["tokenizer_class"] = ANY_CLASS
+    if not sourced:
+        after = ()
+    elif tokenizer.id_to_token(config.eos_token_id) is not None:  # else it belongs to another model
+        before, after = (), (config.eos_token_id,)
+    return tokenizer.between(before, after, settings)
+
+
+def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """Where special tokens stand: transformers takes those of the published model where config.json says nothing."""
+    if tokenizer is None or not {"cls", "sep"} <= tokenizer.special.keys():
+        return {}
+    first, last = (tokenizer.token_to_id(tokenizer.special[name]) for name in ("cls", "sep"))
+    return {"bos_token_id": first, "eos_token_id": last, "cls_token_id": first, "sep_token_id": last}
+
+
+# our pooling → its switch in 1_Pooling/config.json of sentence-transformers, and its name in newer files
+_POOLING: dict[Pooling, tuple[str, str]] = {
+    "mean": ("pooling_mode_mean_tokens", "mean"),
+    "first": ("pooling_mode_cls_token", "cls"),
+    "max": ("pooling_mode_max_tokens", "max"),
+    "weighted": ("pooling_mode_weightedmean_tokens", "weightedmean"),
+}
+
+
+def read_sentence_vector(folder: Path) -> SentenceVector | None:
+    """Read modules.json, if the folder is one of sentence-transformers'."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return None
+    try:
+        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in read_json(path, BadCheckpoint)]
+    except (TypeError, KeyError, AttributeError):
+        raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
+    unknown = [kind for kind, _ in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+    if unknown:
+        raise BadConfig(
+            f"{path}: module {unknown[0]} is not supported; clearhead reads Transformer, Pooling, Normalize"
+        )
+    pooling: Pooling = "mean"
+    for kind, where in kinds:
+        if kind == "Pooling":
+            pooling = _pooling(read_object(folder / Path(where).name / CONFIG), folder)
+    return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
+
+
+def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
+    chosen = [name for name, on in content.items() if name.startswith("pooling_mode_") and on is True]
+    for pooling, (switch, name) in _POOLING.items():
+        if chosen == [switch] or (len(chosen) != 1 and content.get("pooling_mode") == name):
+            return pooling
+    raise BadConfig(
+        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
+    )
+
+
+def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) -> None:
+    """Write modules.json and the pooling's configuration."""
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds[: 3 if sentence.normalise else 2])
+    ]
+    write_json(modules, folder / "modules.json")
+    (folder / "1_Pooling").mkdir()
+    switches = {switch: pooling == sentence.pooling for pooling, (switch, _) in _POOLING.items()}
+    write_json({"word_embedding_dimension": width, **switches}, folder / "1_Pooling" / CONFIG)
+
+
+@dataclass(frozen=True)
+class RecurrentModel:
+    """A model from before the Transformer: a network of the kind (a name in RECURRENT_FAMILIES) and its tokenizer.
+
+    No Hugging Face library knows these models, so that tensors keep the names of the network's parameters.
+    """
+
+    kind: str
+    network: Any
+    tokenizer: Tokenizer
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has learnt."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder; a failure on the way leaves the old one."""
+        with staged(folder) as stage:
+            write_json({"model_type": self.kind, **asdict(self.network.config)}, stage / CONFIG)
+            write_tensors(_tensors(self.network), stage / WEIGHTS)
+            self.tokenizer.save(stage)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder that `save` wrote."""
+        return cls.read(folder, read_content(folder))
+
+    @classmethod
+    def read(cls, folder: Path, content: dict[str, Any]) -> Self:
+        """The same, where config.json has been read."""
+        path, kind = folder / CONFIG, content.pop("model_type", None)
+        if not isinstance(kind, str) or kind not in RECURRENT_FAMILIES:
+            raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT_FAMILIES)}")
+        family = RECURRENT_FAMILIES[kind]
+        known = {spec.name for spec in fields(family.config)}
+        if unknown := sorted(set(content) - known):
+            raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {kind} knows {', '.join(sorted(known))}")
+        network: Any = family.network(build_config(family.config, content, path))
+        ours, theirs = _tensors(network), read_weights(folder)
+        for name in {**ours, **theirs}:
+            wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
+            if wanted != found:
+                raise BadCheckpoint(
+                    f"{folder}: {name} has shape {found}, config.json asks for {wanted}; "
+                    "config.json and the weights are from different models"
+                )
+        with torch.no_grad():
+            for name, tensor in ours.items():
+                tensor.copy_(theirs[name])
+        return cls(kind, network.eval(), _read_tokenizer(folder, network.config.vocab_size))
+
+
+def is_recurrent(folder: Path) -> bool:
+    """Tell whether a folder holds a model from before the Transformer."""
+    return (folder / CONFIG).is_file() and _is_recurrent(read_object(folder / CONFIG))
+
+
+def _is_recurrent(content: dict[str, Any]) -> bool:
+    kind = content.get("model_type")
+    return isinstance(kind, str) and kind in RECURRENT_FAMILIES
+
+
+def _tensors(network: nn.Module) -> dict[str, Tensor]:
+    """All that is saved; a matrix with two names comes once."""
+    return dict(network.named_parameters()) | dict(network.named_buffers())

@@ -7,11 +7,30 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require, typed
-from clearhead.hub.hf import NAMES
+from clearhead.hub.hf.decoders import GPT2, MARIAN, T5, XLNET
+from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, roberta
+from clearhead.hub.hf.table import Names
 from clearhead.io import read_object
 from clearhead.models import ALL_FAMILIES
 
 log = logging.getLogger(__name__)
+
+CONFIG = "config.json"
+# our parameter names ↔ Hugging Face's, by model_type
+NAMES: dict[str, Names] = {
+    "albert": ALBERT,
+    "bert": BERT,
+    "camembert": roberta("Camembert"),
+    "distilbert": DISTILBERT,
+    "electra": ELECTRA,
+    "gpt2": GPT2,
+    "marian": MARIAN,
+    "modernbert": MODERNBERT,
+    "roberta": roberta("Roberta"),
+    "t5": T5,
+    "xlm-roberta": roberta("XLMRoberta"),
+    "xlnet": XLNET,
+}
 
 # what transformers writes beside the architecture and what does not change an encoder's numbers
 _BESIDE = set(
@@ -40,12 +59,27 @@ class Description:
     threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def names(self) -> Names:
+        """The table of the family's parameter names, in the version that the configuration asks for."""
+        names = NAMES[self.family]
+        return names if names.version is None else names.version(self.config)
+
 
 def read_config(folder: Path) -> Description:
     """Read and check `folder`/config.json."""
-    path = folder / "config.json"
+    return parse_config(read_content(folder), folder / CONFIG)
+
+
+def read_content(folder: Path) -> dict[str, Any]:
+    """What config.json holds, not yet checked."""
+    path = folder / CONFIG
     require(path.exists(), f"{path} is not there; a checkpoint folder needs it", NotFound)
-    content = read_object(path)
+    return read_object(path)
+
+
+def parse_config(content: dict[str, Any], path: Path) -> Description:
+    """Check what was read from config.json at `path`."""
     family = content.get("model_type")
     if family is None:
         raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")

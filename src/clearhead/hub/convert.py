@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES
 from clearhead.hub.remote import COMPANIONS
 from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, weight_map, write_tensors
 from clearhead.io import staged

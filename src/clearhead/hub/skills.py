@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadConfig, require
 from clearhead.hub.checkpoint import Checkpoint, fresh_heads
-from clearhead.hub.config import is_number
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES, is_number
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import read_object, staged, write_json
 from clearhead.nn.heads import Network, Pooling, SentenceVector
@@ -99,10 +98,10 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
         tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
     with staged(folder) as stage:
         write_json(asdict(skill), stage / DESCRIPTION)
-        write_tensors(tensors, stage / ADAPTER, small=True)
+        write_tensors(tensors, stage / ADAPTER, int8=True)
 
 
-def learn(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Checkpoint:
+def load_skill(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Checkpoint:
     """Give the checkpoint with a skill: corrected copies of its blocks, the same embeddings, another head.
 
     `known` is the encoder's digest, where somebody has computed it before.

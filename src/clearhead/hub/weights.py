@@ -20,7 +20,7 @@ _LARGE = 1024  # numbers from which on it pays
 _NARROW = 32
 
 
-def compact(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Store large matrices (R, C) as int8 with scales (R, 1), narrow ones with (1, C); what is rounded off is gone."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -35,8 +35,8 @@ def compact(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return stored
 
 
-def expand(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Make floats of what `compact` stored; other tensors stay as they are."""
+def from_int8(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Make floats of what `to_int8` stored; other tensors stay as they are."""
     scales = [name for name in tensors if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors]
     for name in scales:
         # floats first: torch multiplies numbers of two kinds slowly
@@ -90,19 +90,19 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     ours = any("clearhead" in name or "sha256" in name for name in metadata)
     if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
         raise BadCheckpoint(f"{path} is damaged: its tensors do not match the SHA-256 saved with them; fetch it again")
-    return expand(tensors) if ours else tensors
+    return from_int8(tensors) if ours else tensors
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, small: bool = False) -> None:
-    """Write one safetensors file with a digest of its tensors; a `small` one is for clearhead alone to read."""
-    tensors = compact(tensors) if small else tensors
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, int8: bool = False) -> None:
+    """Write one safetensors file with a digest of its tensors; one in `int8` is for clearhead alone to read."""
+    tensors = to_int8(tensors) if int8 else tensors
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # "format" is what transformers looks for
     save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})
-    _settle(path)
+    _sort_metadata(path)
 
 
-def _settle(path: Path) -> None:
+def _sort_metadata(path: Path) -> None:
     """Sort the metadata, whose order the library leaves to chance, so that equal tensors make equal files."""
     with path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")

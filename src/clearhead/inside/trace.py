@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.hub.checkpoint import tokenizer_as_read
+from clearhead.hub.checkpoint import export_tokenizer
 from clearhead.inside.attention_view import heads_view, step_view
 from clearhead.inside.page import View
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
@@ -188,7 +188,7 @@ def encoded(model: Model, text: str, pair: str | None = None) -> Encoding:
     """Cut a text as the model reads it: a source is read without the tokens that a tokenizer puts before texts."""
     if not isinstance(model.encoder, EncoderDecoder):
         return model.tokenizer.encode(text, pair)
-    return tokenizer_as_read(model.tokenizer, model.encoder.config, sourced=True).encode(text, pair)
+    return export_tokenizer(model.tokenizer, model.encoder.config, sourced=True).encode(text, pair)
 
 
 def trace_ids(

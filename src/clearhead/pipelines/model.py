@@ -13,11 +13,18 @@ import torch
 from clearhead.decoding.config import GenerationOptions, generation_config, with_beams
 from clearhead.errors import BadInput, NotFound, WrongTask, require
 from clearhead.hub.card import model_card
-from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
+from clearhead.hub.checkpoint import (
+    Checkpoint,
+    RecurrentModel,
+    build_network,
+    fresh_heads,
+    read_folder,
+    read_model,
+    write_folder,
+)
 from clearhead.hub.config import Description, read_config
-from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.hub.remote import builtin_folder, find, publish
-from clearhead.hub.skills import DESCRIPTION, Skill, encoder_digest, find_skills, learn, tell_capitals
+from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.io import Progress
 from clearhead.models import ALL_FAMILIES
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
@@ -328,11 +335,11 @@ def load(
     which translates or generates and refuses other uses.
     """
     folder = builtin_folder() if source is None else find(source)
-    if is_recurrent(folder):
+    checkpoint = read_model(folder, dtype)
+    if isinstance(checkpoint, RecurrentModel):
         # told to be a Model all the same, so that nobody must ask which before a use that both have
-        return cast("Model", Recurrent(RecurrentModel.load(folder)).to(device))
-    skills = find_skills(folder)
-    checkpoint = read_folder(folder, dtype)
+        return cast("Model", Recurrent(checkpoint).to(device))
+    skills = find_skills(folder) if (folder / SKILLS).is_dir() else {}
     if not skills and skill is None:
         return Model(checkpoint).to(device)
     # a skill knows its encoder by the numbers as they are, not as another type rounds them
@@ -613,7 +620,7 @@ class Skilled(Model):
             raise NotFound(f"there is no skill {str(name)!r}; there are {known}, or give a folder")
         if str(folder) not in self._learnt:
             self._digest = self._digest or encoder_digest(self.encoder)
-            self._learnt[str(folder)] = Model(learn(self.checkpoint, folder, self._digest))
+            self._learnt[str(folder)] = Model(load_skill(self.checkpoint, folder, self._digest))
         return self._learnt[str(folder)]
 
     def able(self, use: str, skill: str | Path | None = None) -> Model:

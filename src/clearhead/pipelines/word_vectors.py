@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
 from clearhead.models.elmo import Elmo
 from clearhead.models.word2vec import Word2Vec
 from clearhead.nn.embeddings import spell

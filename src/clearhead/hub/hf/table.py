@@ -78,7 +78,7 @@ def numbered(path: str) -> str:
     return _NUMBER.sub("{}", path)
 
 
-def _lies_on_its_side(names: Names, ours: str) -> bool:
+def _is_transposed(names: Names, ours: str) -> bool:
     path, _, leaf = ours.removeprefix("encoder.").rpartition(".")
     return leaf == "weight" and numbered(path) in names.transposed
 
@@ -95,7 +95,7 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
         if absent:
             missing.extend(absent)
             continue
-        turned = _lies_on_its_side(names, name)
+        turned = _is_transposed(names, name)
         shape = parameter.shape[::-1] if turned else parameter.shape
         share = (shape[0] // len(parts), *shape[1:])
         for part in parts:
@@ -121,6 +121,6 @@ def to_theirs(names: Names, parameters: Mapping[str, Tensor]) -> dict[str, Tenso
     theirs: dict[str, Tensor] = {}
     for name, tensor in parameters.items():
         parts = their_names(names, name)
-        tensor = tensor.detach().mT if _lies_on_its_side(names, name) else tensor.detach()
+        tensor = tensor.detach().mT if _is_transposed(names, name) else tensor.detach()
         theirs.update(zip(parts, tensor.chunk(len(parts)), strict=True))
     return theirs

@@ -16,10 +16,9 @@ from clearhead.data.report import DatasetReport, label_of, look
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.hub.card import write_card
-from clearhead.hub.checkpoint import read_outline
-from clearhead.hub.recurrent import is_recurrent
+from clearhead.hub.checkpoint import is_recurrent, read_outline
 from clearhead.hub.remote import find
-from clearhead.hub.skills import Skill, encoder_digest, learn, tell_capitals, write_skill
+from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
@@ -106,7 +105,7 @@ def finetune(
     if skill_for is not None and done:
         _save_skill(model, out, spec.head, skill_for)
         remove_lora(model.network)
-        model = Model(learn(start.checkpoint, out))  # as it will be read again
+        model = Model(load_skill(start.checkpoint, out))  # as it will be read again
     else:
         _merge(model)
     metrics = EVALUATIONS[task](model, validation) if validation else {}

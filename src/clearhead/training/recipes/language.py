@@ -15,8 +15,8 @@ from clearhead.data.rng import Source
 from clearhead.data.seq2seq import Corrupted, Corruption
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig
+from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
 from clearhead.hub.config import read_config
-from clearhead.hub.recurrent import RecurrentModel, is_recurrent
 from clearhead.io import read_object
 from clearhead.models import RECURRENT_FAMILIES, elmo, gpt, rnnlm, t5, xlnet
 from clearhead.nn.embeddings import spell

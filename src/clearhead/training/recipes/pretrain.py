@@ -15,7 +15,7 @@ from clearhead.data.rng import Source
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig, require
 from clearhead.hub.checkpoint import fresh_heads
-from clearhead.hub.hf import NAMES
+from clearhead.hub.config import NAMES
 from clearhead.models import ENCODERS
 from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import PRESETS

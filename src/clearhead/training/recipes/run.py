@@ -13,8 +13,8 @@ from clearhead.errors import require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.hub.card import model_card, recurrent_card, write_card
+from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.hub.config import read_config
-from clearhead.hub.recurrent import RecurrentModel
 from clearhead.io import Progress, staged
 from clearhead.nn.attention import Attend
 from clearhead.pipelines.model import Model

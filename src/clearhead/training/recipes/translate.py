@@ -18,8 +18,7 @@ from clearhead.errors import NotFound, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
-from clearhead.hub.checkpoint import read_outline
-from clearhead.hub.recurrent import RecurrentModel, is_recurrent
+from clearhead.hub.checkpoint import RecurrentModel, is_recurrent, read_outline
 from clearhead.hub.remote import find
 from clearhead.io import read_object
 from clearhead.models import GENERATORS, RECURRENT_FAMILIES
