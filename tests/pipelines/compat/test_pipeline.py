@@ -7,7 +7,7 @@ from clearhead.pipelines.compat.pipeline import TASKS
 from pipelines.peers import TAGS, peers
 from pipelines.writers import gpt_folder, translator
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text(encoding="utf-8")
 
 
 def test_the_snippets_run(tmp_path, monkeypatch, built_in):
