@@ -72,7 +72,11 @@ MAPPING: dict[str, Any] = {
 
 
 def by_hand(example: Example = THINKING_MACHINES) -> View:
-    """Show self-attention as a calculation with editable numbers, from the slides' or from your own."""
+    """Show self-attention as a calculation with editable numbers, from the slides' or from your own.
+
+    >>> by_hand().data["heads"][0]["weights"][0]
+    [0.8808, 0.1192]
+    """
     matrices = {"query": example.query, "key": example.key, "value": example.value}
     q, k, v = (example.x @ matrix for matrix in matrices.values())  # (H, T, K)
     rest = (0, example.key_width - q.shape[-1])

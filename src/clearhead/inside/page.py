@@ -69,11 +69,10 @@ class View:
 
 
 def live(draw: Callable[[str], View], text: str) -> Any:
-    """A notebook widget (anywidget) with a field for the text above `draw(text)`, drawn anew when the text changes.
+    """A notebook widget (anywidget): a field for the text above `draw(text)`, drawn anew when the text changes.
 
-    Its `text` can be read and set from Python; what is wrong with a text is said in the place of the picture.
-
-    >>> widget = live(lambda text: trace(model, text).heads(), "The animal was too tired")  # doctest: +SKIP
+    Such as live(lambda text: trace(model, text).heads(), "The animal …"). Its `text` can be read and set from Python;
+    what is wrong with a text is said in the place of the picture.
     """
     try:
         import anywidget

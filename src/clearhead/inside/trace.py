@@ -177,6 +177,10 @@ def trace(model: Model, text: str, pair: str | None = None) -> Trace:
     """Run the model once over a text, or a pair of texts, and keep every number on the way.
 
     Of an encoder–decoder, the encoder's side: the text is its source.
+
+    >>> import clearhead
+    >>> clearhead.trace(clearhead.load(), "Be alert!")
+    Trace(5 tokens, 12 layers × 6 heads: [CLS] be alert ! [SEP])
     """
     encoding = encoded(model, text, pair)
     second = encoding.parts[1].start if pair is not None else len(encoding.ids)

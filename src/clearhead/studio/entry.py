@@ -79,9 +79,9 @@ class Entry:
     """
 
     path: str  # the same below /api gives JSON
-    title: str
     question: str
     call: Callable[..., Answer]
+    title: str = ""  # else the last part of the path
     needs: Literal["model", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
     fields: Sequence[Field] = ()
@@ -97,7 +97,7 @@ class Entry:
         return {
             "kind": self.kind,
             "path": self.path,
-            "title": self.title,
+            "title": self.title or self.path.rsplit("/", 1)[-1].capitalize(),
             "question": self.question,
             "needs": self.needs,
             "head": self.head,

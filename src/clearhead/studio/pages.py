@@ -67,7 +67,6 @@ VIEWS = (
     ),
     Entry(
         path="/look/input",
-        title="Input",
         question="What does a model read?",
         call=summed_input,
         fields=(TEXT, PAIR),
@@ -75,7 +74,6 @@ VIEWS = (
     ),
     Entry(
         path="/look/positions",
-        title="Positions",
         question="How is a position written?",
         call=position_tables,
         needs="maybe model",
@@ -83,7 +81,6 @@ VIEWS = (
     ),
     Entry(
         path="/look/attention",
-        title="Attention",
         question="Who looks at whom?",
         call=_attention,
         fields=(TEXT, PAIR),
@@ -105,7 +102,6 @@ VIEWS = (
     ),
     Entry(
         path="/look/layers",
-        title="Layers",
         question="What happens from layer to layer?",
         call=through_layers,
         fields=(TEXT, PAIR),
@@ -124,7 +120,6 @@ VIEWS = (
     ),
     Entry(
         path="/look/why",
-        title="Why",
         question="Why this answer?",
         call=why,
         fields=(
@@ -156,7 +151,7 @@ VIEWS = (
         ),
         examples=TO_TRANSLATE,
     ),
-    Entry(path="/look/runs", title="Runs", question="How is training going?", call=_runs, needs="runs"),
+    Entry(path="/look/runs", question="How is training going?", call=_runs, needs="runs"),
 )
 
 
@@ -235,7 +230,6 @@ def _translate(model: Model, text: str, beams: int) -> dict[str, Any]:
 USES = (
     Entry(
         path="/use/fill",
-        title="Fill",
         question="Which word stands behind the mask?",
         call=_fill,
         head="masked_lm",
@@ -244,7 +238,6 @@ USES = (
     ),
     Entry(
         path="/use/ask",
-        title="Ask",
         question="Where in a text is the answer?",
         call=_ask,
         head="span",
@@ -257,7 +250,6 @@ USES = (
     ),
     Entry(
         path="/use/tag",
-        title="Tag",
         question="Which names are in a text?",
         call=_tag,
         head="tags",
@@ -266,7 +258,6 @@ USES = (
     ),
     Entry(
         path="/use/classify",
-        title="Classify",
         question="Which class does a text belong to?",
         call=_classify,
         head="classes",
@@ -279,7 +270,6 @@ USES = (
     ),
     Entry(
         path="/use/compare",
-        title="Compare",
         question="How do two texts relate?",
         call=_compare,
         head="classes",
@@ -291,7 +281,6 @@ USES = (
     ),
     Entry(
         path="/use/search",
-        title="Search",
         question="Which passage fits a query?",
         call=_search,
         fields=(
@@ -304,7 +293,6 @@ USES = (
     ),
     Entry(
         path="/use/summarise",
-        title="Summarise",
         question="Which sentences say most of a text?",
         call=_summarise,
         fields=(TEXT, Field(name="sentences", label="Sentences", kind="number", default=3, least=1, most=50)),
@@ -312,7 +300,6 @@ USES = (
     ),
     Entry(
         path="/use/senses",
-        title="Senses",
         question="What does a word mean in each place?",
         call=_senses,
         fields=(WORD, Field(name="texts", label="Texts with the word, one a line", kind="text", required=True)),
@@ -323,7 +310,6 @@ USES = (
     ),
     Entry(
         path="/use/generate",
-        title="Generate",
         question="How might a text go on?",
         call=_generate,
         head="causal_lm",
@@ -332,7 +318,6 @@ USES = (
     ),
     Entry(
         path="/use/translate",
-        title="Translate",
         question="What is it in the other language?",
         call=_translate,
         head="causal_lm",
