@@ -6,10 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from clearhead.errors import BadConfig, InputTooLong
+from clearhead.errors import BadConfig
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PostNormBlock, PreNormBlock
-from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, check_length
 from clearhead.nn.layout import Padded
 
 X = torch.randn(2, 3, 8)
@@ -42,24 +41,3 @@ def test_gated_feed_forward_is_geglu():
 def test_unknown_activation_is_refused():
     with pytest.raises(BadConfig, match="unknown activation 'swish2'; known: gelu"):
         FeedForward(8, 16, act="swish2")
-
-
-def test_embeddings_are_a_sum():
-    part = SummedEmbeddings(20, 10, 2, 8, norm_eps=1e-12, dropout=0.0)
-    ids, positions, segments = torch.tensor([3, 4]), torch.tensor([0, 1]), torch.tensor([0, 1])
-    summed = part.token.weight[ids] + part.position.weight[positions] + part.segment.weight[segments]
-    assert_close(part(ids, positions, segments), part.norm(summed))
-    assert_close(part(ids, positions), part(ids, positions, torch.zeros(2, dtype=torch.long)))
-
-
-def test_factorised_embeddings_project_to_the_width():
-    inner = SummedEmbeddings(20, 10, 2, 4, norm_eps=1e-12, dropout=0.0)
-    part = FactorisedEmbeddings(inner, 8)
-    ids = torch.tensor([[3, 4]])
-    assert part(ids, torch.tensor([[0, 1]])).shape == (1, 2, 8)
-    assert part.token is inner.token
-
-
-def test_more_tokens_than_positions_is_refused():
-    with pytest.raises(InputTooLong, match="600 tokens, the model has 512"):
-        check_length(600, 512)
