@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): the decoder alone. Every token sees those before it and tells which comes next.
+"""GPT-2 (Radford et al. 2019): the decoder alone. Every token attends to those before it and predicts the next.
 
 Pre-norm with a last norm, learned positions, GELU; the output matrix is the token embedding. Classification reads the
 last token, as GPT did first (Radford et al. 2018).
@@ -12,7 +12,6 @@ from operator import attrgetter
 
 from torch import Tensor, nn
 
-from clearhead.errors import require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import Encoder, FeedForward, PreNormBlock, check_transformer
 from clearhead.nn.cache import Cache
@@ -43,9 +42,6 @@ class Gpt2Config:
 
     def __post_init__(self) -> None:
         check_transformer(self, act="activation_function", width="n_embd", heads="n_head")
-        for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
-            rate = getattr(self, name)
-            require(0 <= rate < 1, f"{name} must be from 0 up to but not including 1, got {rate}")
 
     # by BERT's names
     hidden_size = property(attrgetter("n_embd"))
@@ -79,12 +75,9 @@ class Gpt2(Encoder):
         )
         self.norm = norm()
         initialise(self, config.initializer_range)
-        for block in self.blocks:  # what adds to the residual stream starts small, so that depth does not swell it
-            for part in (
-                block.get_parameter("attention.output.weight"),
-                block.get_parameter("feedforward.down.weight"),
-            ):
-                nn.init.normal_(part, std=config.initializer_range / sqrt(2 * config.n_layer))
+        for block in self.blocks:  # what adds to the residual stream starts small, so that it does not grow with depth
+            for name in ("attention.output.weight", "feedforward.down.weight"):
+                nn.init.normal_(block.get_parameter(name), std=config.initializer_range / sqrt(2 * config.n_layer))
 
     def forward(
         self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None, cache: Cache | None = None

@@ -1,7 +1,8 @@
 """ModernBERT (Warner et al. 2024): the encoder with what has been learnt since, for 8192 tokens.
 
-Pre-norm, rotary positions, a gated feed-forward (GeGLU), no biases. Every third layer sees the whole text, the others
-`local_attention` tokens around; the two kinds turn their positions at different rates. No segments, no pooler.
+Pre-norm, rotary positions, a gated feed-forward (GeGLU), no biases. Every third layer attends to the whole text, the
+others to `local_attention` tokens around; the two kinds rotate their positions at different rates. No segments, no
+pooler.
 """
 
 from collections.abc import Mapping
@@ -67,11 +68,11 @@ class ModernBert(Encoder):
         norm = partial(nn.LayerNorm, config.hidden_size, eps=config.norm_eps, bias=False)
         self.embeddings = TokenEmbeddings(config.vocab_size, config.hidden_size, norm=norm(), dropout=0.0)
         head_width = config.hidden_size // config.num_attention_heads
-        far = Rotary(head_width, config.global_rope_theta, config.max_position_embeddings)
-        near = Rotary(head_width, config.local_rope_theta, config.max_position_embeddings)
+        global_rotary = Rotary(head_width, config.global_rope_theta, config.max_position_embeddings)
+        local_rotary = Rotary(head_width, config.local_rope_theta, config.max_position_embeddings)
         window = config.local_attention // 2
-        reaches = [
-            (near, window) if layer % config.global_attn_every_n_layers else (far, None)
+        attentions = [
+            (local_rotary, window) if layer % config.global_attn_every_n_layers else (global_rotary, None)
             for layer in range(config.num_hidden_layers)
         ]
         self.blocks = nn.ModuleList(
@@ -84,7 +85,7 @@ class ModernBert(Encoder):
                 dropout=0.0,
                 first=layer == 0,
             )
-            for layer, (rotary, window) in enumerate(reaches)
+            for layer, (rotary, window) in enumerate(attentions)
         )
         self.norm = norm()
         initialise(self, config.initializer_range)
@@ -124,7 +125,7 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
 
 
 def _small(layers: int, width: int, inner: int) -> ModernBertConfig:
-    """Ours: texts of up to 512 tokens, which every layer sees as a whole."""
+    """Ours: texts of up to 512 tokens, to which every layer attends as a whole."""
     return ModernBertConfig(
         hidden_size=width,
         num_hidden_layers=layers,

@@ -52,11 +52,11 @@ class T5Config:
     def __post_init__(self) -> None:
         check_config(self)
         activation(self.act)
-        buckets, farthest = self.relative_attention_num_buckets, self.relative_attention_max_distance
+        buckets, most = self.relative_attention_num_buckets, self.relative_attention_max_distance
         require(buckets >= 4, f"relative_attention_num_buckets must be at least 4, got {buckets}")
         require(
-            farthest > buckets // 2,
-            f"relative_attention_max_distance {farthest} must be more than half of the {buckets} buckets",
+            most > buckets // 2,
+            f"relative_attention_max_distance {most} must be more than half of the {buckets} buckets",
         )
 
     @property
@@ -110,13 +110,8 @@ class T5(EncoderDecoder):
         self._initialise()
 
     @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.d_model
-
-    @property
     def max_length(self) -> int:
-        """No text is too long: positions are distances, and far is far."""
+        """No text is too long: positions are relative."""
         return UNLIMITED
 
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:

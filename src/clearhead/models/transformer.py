@@ -1,6 +1,6 @@
-"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes and looks at it; post-norm.
+"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder attends to it and writes; post-norm.
 
-One token table serves source, target and output, times √D where it is read; positions are sines and cosines. These
+One token embedding serves source, target and output, times √D where it is read; positions are sines and cosines. These
 are also the networks of Marian and OPUS-MT, whose field names and order of sines we keep, so that a checkpoint of one
 is a checkpoint of the other; Marian adds a bias to the logits. The first token written follows the padding token.
 """
@@ -98,11 +98,6 @@ class Transformer(EncoderDecoder):
         self._initialise()
 
     @property
-    def width(self) -> int:
-        """Width of a hidden state, D."""
-        return self.config.d_model
-
-    @property
     def max_length(self) -> int:
         """Longest source, and longest target, there are positions for."""
         return self.config.max_position_embeddings
@@ -125,7 +120,7 @@ class Transformer(EncoderDecoder):
         return x
 
     def _initialise(self) -> None:
-        # the authors' code: Glorot for matrices, and a table that is one in length once it is scaled
+        # the authors' code: Glorot for matrices, and embeddings of length one once they are scaled
         for part in self.modules():
             if isinstance(part, nn.Linear):
                 nn.init.xavier_uniform_(part.weight)

@@ -76,7 +76,7 @@ class XLNet(Encoder):
 
     @property
     def max_length(self) -> int:
-        """No text is too long: positions are distances."""
+        """No text is too long: positions are relative."""
         return UNLIMITED
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:

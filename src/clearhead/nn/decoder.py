@@ -38,10 +38,16 @@ class SourceStates:
 class EncoderDecoder(nn.Module):
     """A body that reads a source beside its ids, where others turn ids alone into hidden states.
 
-    It has `decoder_blocks`, and says how sources are encoded and targets decoded.
+    A model sets the two attributes, and says how sources are encoded and targets decoded.
     """
 
+    config: Any
     decoder_blocks: Any  # a ModuleList of decoder blocks
+
+    @property
+    def width(self) -> int:
+        """Width of a hidden state, D."""
+        return self.config.d_model
 
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
         """Read a source: ids (N,) packed or (B, S) padded."""
