@@ -7,8 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
+from clearhead.cli import app
+from clearhead.cli.options import RENAMED
 from inside.models import telling
+from pipelines.peers import peers
 
 
 def test_tokenize_a_pair(run, folder):
@@ -151,6 +155,27 @@ def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
 def test_unknown_verbs_and_options_exit_2(run):
     assert run("transmogrify")[0] == 2
     assert run("info", "x", "--loud")[0] == 2
+
+
+def test_the_old_name_of_an_option_is_read_for_one_more_release(run, tmp_path):
+    folder = peers("BertForMaskedLM").folder
+    call = ["fill", "a [MASK]", "--model", folder]
+    code, out, err = run(*call, "--top-k", 2)
+    assert (code, err, out.count("\n")) == (0, "", 2)
+    warning = "warning: --top is now called --top-k; the old name goes with the next release\n"
+    assert run(*call, "--top", 2) == run(*call, "--top=2") == (0, out, warning)
+    assert "--top " not in run("fill", "--help")[1]
+    # a text is no option, and a verb without the new one has none by the old name
+    assert run("classify", "--model", folder, "--", "--top")[2].startswith("error: this model cannot classify")
+    assert run("info", folder, "--top", 2)[0] == 2
+
+
+def test_every_old_name_has_a_verb_that_reads_it():
+    commands = get_command(app).commands
+    verbs = [one for name in commands for one in getattr(commands[name], "commands", {"": commands[name]}).values()]
+    known = {option for one in verbs for parameter in one.params for option in parameter.opts}
+    assert set(RENAMED.values()) <= known
+    assert not set(RENAMED) & known
 
 
 def test_bytes_that_are_no_text(run, folder, tmp_path):

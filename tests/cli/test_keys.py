@@ -33,7 +33,7 @@ def calls(tmp_path):
         "search": ("river", "--in", file, "-m", masked),
         "summarise": (file, "-m", masked),
         "translate": (SENTENCES[0], "-m", german),
-        "generate": (SENTENCES[0], "--longest", 4, "-m", gpt_folder()),
+        "generate": (SENTENCES[0], "--max-new-tokens", 4, "-m", gpt_folder()),
     }
 
 

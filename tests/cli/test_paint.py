@@ -4,16 +4,16 @@ import sys
 
 import pytest
 
-from clearhead.cli import render as paint
-from clearhead.cli.render import Mark, around, bar, changed, for_people, marked
+from clearhead.cli import render
+from clearhead.cli.render import Mark, bar, difference, in_colour, in_context, marked
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 
 @pytest.fixture
 def terminal(monkeypatch):
     """Colours are on, as on a terminal, and written to what the tests read."""
-    monkeypatch.setattr(paint, "for_people", lambda: True)
-    monkeypatch.setattr("clearhead.cli.understand.for_people", lambda: True)
+    monkeypatch.setattr(render, "in_colour", lambda: True)
+    monkeypatch.setattr("clearhead.cli.understand.in_colour", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -41,28 +41,28 @@ def test_marks_keep_every_character():
 
 def test_an_answer_is_shown_in_its_place():
     text = "one\ntwo three four five"
-    assert around(text, Mark(8, 13), width=4).plain == "… two three fou …"
-    assert around(text, Mark(0, 3), width=100).plain == "one two three four five"
-    line = around(text, Mark(8, 13), width=4)
+    assert in_context(text, Mark(8, 13), width=4).plain == "… two three fou …"
+    assert in_context(text, Mark(0, 3), width=100).plain == "one two three four five"
+    line = in_context(text, Mark(8, 13), width=4)
     assert [line.plain[span.start : span.end] for span in line.spans] == ["three"]
 
 
 def test_what_has_been_filled_in_is_found():
-    assert changed("Wear a [MASK]!", "Wear a mask!") == Mark(7, 11)
-    assert changed("same", "same") == Mark(4, 4)
+    assert difference("Wear a [MASK]!", "Wear a mask!") == Mark(7, 11)
+    assert difference("same", "same") == Mark(4, 4)
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch):
-    assert not for_people()
+    assert not in_colour()
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert for_people()
+    assert in_colour()
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not for_people()
+    assert not in_colour()
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert not for_people()
+    assert not in_colour()
 
 
 def test_every_verb_on_a_terminal(run, terminal, tmp_path):

@@ -36,10 +36,10 @@ def test_search_more_files_saves_and_loads_an_index(run, folder, file, tmp_path)
     other = tmp_path / "other.jsonl"
     other.write_text('{"text": "The river is wide.", "id": "wide"}\n')
     saved = tmp_path / "index"
-    code, out, _ = run("search", "river", "--in", file, other, "--index", saved, "-m", folder, "--top", 2)
+    code, out, _ = run("search", "river", "--in", file, other, "--index", saved, "-m", folder, "--top-k", 2)
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert run("search", "river", "--index", saved, "-m", folder, "--top", 2)[1] == out
+    assert run("search", "river", "--index", saved, "-m", folder, "--top-k", 2)[1] == out
     (wide, *_) = rows(run("search", "-", "--index", saved, "--method", "bm25", "--json", stdin="wide river\n")[1])
     assert wide["results"][0]["source"] == "wide"
     cross = peers("BertForSequenceClassification", ("LABEL_0",)).folder

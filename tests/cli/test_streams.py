@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import typer
 
-from clearhead.cli import options as inout
+from clearhead.cli import options
 from clearhead.cli.embed import VectorFile
-from clearhead.cli.options import progress, read_texts, stream_texts
+from clearhead.cli.options import progress, read_texts
 from clearhead.pipelines import runner as batches
 from pipelines.peers import SENTENCES, peers
 
@@ -56,8 +56,7 @@ def test_a_line_is_what_an_editor_calls_one(tmp_path):
     file = tmp_path / "lines.txt"
     file.write_bytes("\ufefffirst\u2028of two\r\nsecond\x0cof two\n".encode())
     expected = ["first\u2028of two", "second\x0cof two"]
-    assert read_texts([], file) == expected
-    assert list(stream_texts([], file)[0]) == expected
+    assert list(read_texts([], file)) == expected
 
 
 def test_little_is_kept_of_the_products_of_many_texts_unless_the_user_says_otherwise(run, tmp_path, monkeypatch):
@@ -76,7 +75,7 @@ def test_little_is_kept_of_the_products_of_many_texts_unless_the_user_says_other
 
 
 def test_what_is_printed_beside_a_bar_stays_on_stdout(capsys, monkeypatch):
-    monkeypatch.setattr(inout, "_PATIENCE", 0.0)
+    monkeypatch.setattr(options, "_PATIENCE", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with progress("working", 3) as advance:
         time.sleep(0.05)  # until the bar is there

@@ -26,7 +26,7 @@ def test_ask(run, tmp_path):
     assert found["answer"] == LONG[found["start"] : found["end"]]
     again = run("ask", question, "-m", pair.folder, "--threshold", "inf", "--json", stdin=LONG)[1]
     assert rows(again)[0]["answer"] == found["answer"]
-    code, out, _ = run("ask", question, "--context", file, "-m", pair.folder, "--threshold", "inf", "--top", 3)
+    code, out, _ = run("ask", question, "--context", file, "-m", pair.folder, "--threshold", "inf", "--top-k", 3)
     assert out.count("\n") == 3
     assert f"({found['start']}–{found['end']})" in out
     code, out, _ = run("ask", question, "--context", file, "-m", pair.folder, "--threshold", "-inf", "--json")
@@ -37,7 +37,7 @@ def test_ask(run, tmp_path):
 
 def test_fill(run):
     pair = peers("BertForMaskedLM")
-    code, out, _ = run("fill", "Wear a [MASK]!", "the [MASK]", "--model", pair.folder, "--json", "--top", 2)
+    code, out, _ = run("fill", "Wear a [MASK]!", "the [MASK]", "--model", pair.folder, "--json", "--top-k", 2)
     assert code == 0
     found = rows(out)
     assert [row["text"] for row in found] == ["Wear a [MASK]!", "the [MASK]"]
@@ -59,7 +59,7 @@ def test_classify(run, tmp_path):
         assert row["scores"] == pytest.approx(one["scores"], abs=1e-5)
         assert set(row) == {"text", "label", "score", "scores"}
     assert run("classify", "--model", pair.folder, stdin="a mask\nthe bank\n")[1].count("\n") == 2
-    assert run("classify", "a mask", "--model", pair.folder, "--top", 2)[1].count("\n") == 2
+    assert run("classify", "a mask", "--model", pair.folder, "--top-k", 2)[1].count("\n") == 2
 
 
 def test_compare(run):
@@ -72,7 +72,7 @@ def test_compare(run):
 
 def test_tag(run):
     pair = peers("BertForTokenClassification", TAGS)
-    code, out, _ = run("tag", SENTENCES[2], "--model", pair.folder, "--json", "--strategy", "simple")
+    code, out, _ = run("tag", SENTENCES[2], "--model", pair.folder, "--json", "--aggregation-strategy", "simple")
     assert code == 0
     (found,) = rows(out)
     assert set(found) == {"text", "entities", "words"}
@@ -102,7 +102,7 @@ def test_choose(run):
         (["classify", "text"], "cannot classify or compare: it has no 'classes' head; it can fill, embed"),
         (["compare", "text", " "], "the text is empty"),
         (["compare", "text", "other"], "it can fill, embed"),
-        (["tag", "text", "--strategy", "simple"], "it can fill, embed"),
+        (["tag", "text", "--aggregation-strategy", "simple"], "it can fill, embed"),
         (["choose", "text", "one"], "it can fill, embed"),
         (["ask", "Why?", "--context", "./nothing.txt"], "there is no file nothing.txt"),
         (["ask", "", "--context", "./nothing.txt"], "the text is empty"),
@@ -125,7 +125,7 @@ def test_classify_by_labels_of_ones_own(run):
             pair.ours.zero_shot(text, ["animals", "money", "health"]).scores, abs=1e-5
         )
         assert set(row) == {"text", "label", "score", "scores"}
-    code, out, _ = run("classify", *TEXTS, "--labels", "animals,money", "--top", 1, "--model", pair.folder)
+    code, out, _ = run("classify", *TEXTS, "--labels", "animals,money", "--top-k", 1, "--model", pair.folder)
     assert out.count("\n") == len(TEXTS)
     code, out, error = run(
         "classify", *TEXTS, "--labels", "a,b", "--model", peers("BertForSequenceClassification", LABELS).folder

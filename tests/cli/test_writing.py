@@ -20,13 +20,13 @@ def folder(tmp_path):
 
 def test_translate(run, folder, tmp_path):
     model = translator()
-    code, out, _ = run("translate", *TEXTS, "--model", folder, "--beams", 2)
+    code, out, _ = run("translate", *TEXTS, "--model", folder, "--num-beams", 2)
     assert code == 0
     assert out.splitlines() == [one.text for one in model.translate(TEXTS, beams=2)]
     lines = tmp_path / "texts.txt"
     lines.write_text("\n".join(TEXTS), encoding="utf-8")
-    assert run("translate", "--in", lines, "-m", folder, "--beams", 2)[1] == out
-    assert run("translate", "-m", folder, "--beams", 2, stdin="\n".join(TEXTS) + "\n")[1] == out
+    assert run("translate", "--in", lines, "-m", folder, "--num-beams", 2)[1] == out
+    assert run("translate", "-m", folder, "--num-beams", 2, stdin="\n".join(TEXTS) + "\n")[1] == out
     rows = [json.loads(line) for line in run("translate", TEXTS[0], "-m", folder, "--json")[1].splitlines()]
     assert rows[0]["translation"] == model.translate(TEXTS[0]).text
     assert rows[0]["parts"][0]["source"] == TEXTS[0]
@@ -39,24 +39,37 @@ def test_translate_with_a_recurrent_model(run, tmp_path):
 
 
 def test_generate_streams_the_text_or_gives_json(run):
-    code, out, _ = run("generate", TEXTS[0], "--model", gpt_folder(), "--longest", 10)
+    code, out, _ = run("generate", TEXTS[0], "--model", gpt_folder(), "--max-new-tokens", 10)
     assert code == 0
     assert out.startswith(TEXTS[0])
-    row = json.loads(run("generate", TEXTS[0], "--model", gpt_folder(), "--longest", 10, "--json")[1])
+    row = json.loads(run("generate", TEXTS[0], "--model", gpt_folder(), "--max-new-tokens", 10, "--json")[1])
     assert out == TEXTS[0] + row["generated"] + "\n"
     assert set(row) == {"prompt", "generated", "score", "ended"}
     drawn = [
-        run("generate", "The", "-m", gpt_folder(), "--top-k", 9, "--temperature", 2, "--seed", seed, "--longest", 9)[1]
+        run(
+            "generate",
+            "The",
+            "-m",
+            gpt_folder(),
+            "--top-k",
+            9,
+            "--temperature",
+            2,
+            "--seed",
+            seed,
+            "--max-new-tokens",
+            9,
+        )[1]
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert run("generate", "The", "-m", gpt_folder(), "--beams", 2, "--longest", 9)[1].startswith("The")
+    assert run("generate", "The", "-m", gpt_folder(), "--num-beams", 2, "--max-new-tokens", 9)[1].startswith("The")
 
 
 def test_a_file_is_written_in_batches_as_json_has_it_and_while_it_runs(run, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(TEXTS), encoding="utf-8")
-    call = ("generate", "--in", lines, "-m", gpt_folder(), "--longest", 9, "--temperature", 2, "--seed", 3)
+    call = ("generate", "--in", lines, "-m", gpt_folder(), "--max-new-tokens", 9, "--temperature", 2, "--seed", 3)
     _, out, _ = run(*call)
     rows = [json.loads(line) for line in run(*call, "--json")[1].splitlines()]
     assert out == "".join(row["prompt"] + row["generated"] + "\n" for row in rows)
@@ -93,13 +106,29 @@ def test_what_was_written_before_an_interruption_is_printed(run, folder, tmp_pat
 
 def test_several_ways(run, folder):
     ways = translator().translate(TEXTS, beams=3, best=2)
-    code, out, _ = run("translate", *TEXTS, "-m", folder, "--beams", 3, "--best", 2)
+    code, out, _ = run("translate", *TEXTS, "-m", folder, "--num-beams", 3, "--num-return-sequences", 2)
     assert code == 0
     assert out.splitlines() == [one.text for pair in ways for one in pair]
-    rows = [json.loads(line) for line in run("translate", *TEXTS, "-m", folder, "--best", 2, "--json")[1].splitlines()]
+    rows = [
+        json.loads(line)
+        for line in run("translate", *TEXTS, "-m", folder, "--num-return-sequences", 2, "--json")[1].splitlines()
+    ]
     assert [row["source"] for row in rows] == [text for text in TEXTS for _ in range(2)]
     assert rows[0]["parts"][0]["score"] >= rows[1]["parts"][0]["score"]
-    options = ("-m", gpt_folder(), "--beams", 3, "--best", 3, "--longest", 8, "--length-penalty", 0.5, "--least", 4)
+    options = (
+        "-m",
+        gpt_folder(),
+        "--num-beams",
+        3,
+        "--num-return-sequences",
+        3,
+        "--max-new-tokens",
+        8,
+        "--length-penalty",
+        0.5,
+        "--min-new-tokens",
+        4,
+    )
     lines = run("generate", "The", *options)[1].splitlines()
     rows = [json.loads(line) for line in run("generate", "The", *options, "--json")[1].splitlines()]
     assert [row["prompt"] + row["generated"] for row in rows] == lines
@@ -109,7 +138,7 @@ def test_several_ways(run, folder):
 
 
 def test_a_limit_that_the_model_cannot_keep_is_noted(run):
-    code, out, err = run("generate", "The", "-m", gpt_folder(), "--longest", 1000)
+    code, out, err = run("generate", "The", "-m", gpt_folder(), "--max-new-tokens", 1000)
     assert code == 0
     assert err.startswith("note: the model has 96 positions, room for ")
     assert err.endswith(" new tokens after the longest prompt, not 1000\n")
@@ -126,7 +155,7 @@ def test_a_summary_in_its_own_words(run, tmp_path):
     row = json.loads(run("summarise", text, "--abstractive", "-m", tmp_path / "t5", "--json")[1])
     assert row == {"source": str(text), "summary": expected}
     short = model.summarise(TEXTS[0], abstractive=True, longest=9, least=2).text
-    lengths = ("--longest", 9, "--least", 2)
+    lengths = ("--max-new-tokens", 9, "--min-new-tokens", 2)
     assert run("summarise", text, "--abstractive", *lengths, "-m", tmp_path / "t5")[1] == short + "\n"
     translator("seq2seq-gru").save(tmp_path / "gru")
     expected = translator("seq2seq-gru").summarise(TEXTS[0], abstractive=True).text
@@ -139,14 +168,14 @@ def test_a_summary_in_its_own_words(run, tmp_path):
     ("arguments", "message"),
     [
         (["translate", " "], "the text is empty"),
-        (["translate", "a", "--beams", "0"], "beams must be at least 1, got 0"),
+        (["translate", "a", "--num-beams", "0"], "beams must be at least 1, got 0"),
         (["generate", "a", "--temperature", "0"], "temperature must be more than 0"),
         (["generate", "a", "--temperature", "inf"], "temperature must be a finite number, got inf"),
         (["generate", "a", "--seed", "5"], "seed 5 has nothing to draw"),
-        (["generate", "a", "--best", "2"], "best=2 ways need as many beams, got 1, or chance"),
+        (["generate", "a", "--num-return-sequences", "2"], "best=2 ways need as many beams, got 1, or chance"),
         (["generate", "--in", os.devnull], "there is no prompt"),
-        (["translate", "a", "--best", "0"], "best must be at least 1, got 0"),
-        (["translate", "a", "--beams", "100000"], "beams must be at most 256, got 100000"),
+        (["translate", "a", "--num-return-sequences", "0"], "best must be at least 1, got 0"),
+        (["translate", "a", "--num-beams", "100000"], "beams must be at most 256, got 100000"),
         (["classify", "a"], "this model cannot classify"),
     ],
 )
@@ -157,7 +186,9 @@ def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
     assert message in err
 
 
-@pytest.mark.parametrize("options", [["--top-p", "0"], ["--beams", "0"], ["--longest", "0"], ["--stop", ""]])
+@pytest.mark.parametrize(
+    "options", [["--top-p", "0"], ["--num-beams", "0"], ["--max-new-tokens", "0"], ["--stop-strings", ""]]
+)
 def test_what_is_refused_is_refused_before_the_prompt_is_printed(run, options):
     code, out, err = run("generate", "The bank", "--model", gpt_folder(), *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -165,10 +196,14 @@ def test_what_is_refused_is_refused_before_the_prompt_is_printed(run, options):
 
 def test_look_decoding(run, folder, tmp_path):
     page = tmp_path / "page.html"
-    code, out, _ = run("look", "decoding", TEXTS[0], "--beams", 2, "--longest", 5, "-m", folder, "--out", page)
+    code, out, _ = run(
+        "look", "decoding", TEXTS[0], "--num-beams", 2, "--max-new-tokens", 5, "-m", folder, "--out", page
+    )
     assert code == 0
     assert out.startswith(f"wrote {page}")
-    data = json.loads(run("look", "decoding", TEXTS[0], "--longest", 5, "-m", folder, "--out", page, "--json")[1])
+    data = json.loads(
+        run("look", "decoding", TEXTS[0], "--max-new-tokens", 5, "-m", folder, "--out", page, "--json")[1]
+    )
     assert data["nodes"][0]["candidates"]
 
 

@@ -97,7 +97,7 @@ def test_the_command_line_trains_and_finds(corpus, tmp_path):
     card = (out / "README.md").read_text(encoding="utf-8")
     for part in ("`word2vec`", "WordVectors.load", 'kind = "cbow"\n', "It was not measured.", "```sh"):
         assert part in card
-    found = CliRunner().invoke(app, ["vectors", "near", "river", "--model", str(out), "--top", "2", "--json"])
+    found = CliRunner().invoke(app, ["vectors", "near", "river", "--model", str(out), "--top-k", "2", "--json"])
     assert len(json.loads(found.stdout)["near"]) == 2
     assert len(CliRunner().invoke(app, ["vectors", "near", "river", "--model", str(out)]).stdout.splitlines()) == 10
     lost = CliRunner().invoke(app, ["vectors", "near", "zebra", "--model", str(out)])

@@ -4,7 +4,6 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable
 
 import typer
 
@@ -22,6 +21,7 @@ from clearhead.cli import (
     tokenizer,
     understand,
 )
+from clearhead.cli.options import Command
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS: tuple[Callable[..., None], ...] = (
+for verb in (
     understand.ask,
     understand.fill,
     understand.classify,
@@ -56,14 +56,13 @@ VERBS: tuple[Callable[..., None], ...] = (
     models.convert,
     models.export,
     studio.studio,
-)
-for verb in VERBS:
-    app.command(cls=finetune.SeveralFiles if verb in (finetune.finetune, evaluate.evaluate) else None)(verb)
+):
+    app.command(cls=Command)(verb)
 for group in (look.app, tokenizer.app, embed.app):
     app.add_typer(group)
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"clearhead {__version__}")
         raise typer.Exit
@@ -71,7 +70,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def callback(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Take the options that stand before a verb."""
 

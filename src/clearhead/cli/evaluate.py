@@ -1,30 +1,29 @@
-"""`clearhead evaluate`: the official figures of a model on a task, or of answers in a file."""
+"""`clearhead evaluate`: the official metrics of a model on a task, or of answers in a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.finetune import evaluate_translator, one_file
 from clearhead.cli.options import (
+    Columns,
     DeviceOption,
     JsonOption,
-    LabelOption,
-    PairOption,
     SkillOption,
-    TextOption,
     expect_many,
-    named_columns,
+    one_file,
     pick_device,
-    print_json,
     progress,
+    verb,
 )
+from clearhead.cli.render import Row, Rows
+from clearhead.errors import BadInput
 
 if TYPE_CHECKING:
     from clearhead.evaluation.tasks import Metrics
-    from clearhead.training.recipes.task_specs import Columns
 
 
+@verb
 def evaluate(
     task: Annotated[
         str | None,
@@ -64,19 +63,18 @@ def evaluate(
     documents: Annotated[
         bool, typer.Option("--documents", help="Of tag: whole documents, as a CoNLL file parts them, not sentences.")
     ] = False,
-    text: TextOption = None,
-    pair: PairOption = None,
-    label: LabelOption = None,
+    *,
+    columns: Columns,
     table: Annotated[
-        bool, typer.Option("--table", help="Print the lectures' tables with measured figures, and measure nothing.")
+        bool, typer.Option("--table", help="Print the lectures' tables with measured metrics, and measure nothing.")
     ] = False,
     figures: Annotated[
-        Path | None, typer.Option(help="Of --table: a JSON file of your figures. Default: the built-in model's.")
+        Path | None, typer.Option(help="Of --table: a JSON file of your metrics. Default: the built-in model's.")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Of --table: print markdown.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Measure a model on a task, or score answers in a file, by the official definitions.
 
     Examples: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader --predictions answers.json`,
@@ -84,63 +82,69 @@ def evaluate(
     `clearhead evaluate summaries --data references.txt --predictions summaries.txt`,
     `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
-    from clearhead.errors import BadInput
-
     if table:
         if task is not None or data:
             raise BadInput("--table measures nothing; leave the task and --data out")
         _print_tables(figures, markdown=markdown, json=json)
         return
-    files = {"--predictions": predictions, "--nbest": nbest, "--no-answer": no_answer}
-    given = [name for name, file in files.items() if file is not None]
     if markdown or figures is not None:
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
-    if given and task != "answer" and not (task == "summaries" and given == ["--predictions"]):
-        owners = "tasks answer and summaries" if given[0] == "--predictions" else "task answer"
-        raise BadInput(f"{given[0]} belongs to the {owners}, not to {task}; leave it out")
-    if documents and task != "tag":
-        raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
+    files = {"predictions": predictions, "nbest": nbest, "no_answer": no_answer}
+    given = {name: file for name, file in files.items() if file is not None}
     by_model = model is not None or skill is not None
-    if by_model and no_answer is not None:
-        raise BadInput("--no-answer goes with --predictions to score; leave it out, or --model and --skill")
-    if task == "translation":
-        if model is None:
-            raise BadInput("the built-in model does not translate; name a --model that does")
-        if skill is not None or label:
-            raise BadInput("translation is of two texts by the model itself; leave --skill and --label out")
-        evaluate_translator(model, data, columns=(text, pair), device=device, json=json)
-        return
-    if task == "perplexity" and (skill is not None or text or pair or label):
-        raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
-    if task == "summaries" and (skill is not None or label):
-        raise BadInput("summaries are of a text by the model itself; leave --skill and --label out")
+    _check_options(task, model, skill, list(given), columns, documents=documents)
     if task == "summaries" and predictions is not None and not by_model:
-        references, found = _score_summaries(data, predictions, pair)
-        _print_figures(task, data, references, found, json=json)
+        yield _score_summaries(data, predictions, columns.get("pair"))
         return
-    examples = _read(task, data, named_columns(text, pair, label), documents=documents)
+    examples = _read_examples(task, data, columns, documents=documents)
     if given and not by_model:
         from clearhead.evaluation.squad import score_files
 
-        found = score_files(examples, predictions=predictions, nbest=nbest, no_answer=no_answer)
-    else:
-        from clearhead.evaluation.tasks import EVALUATIONS
-        from clearhead.pipelines.model import load
+        yield _row(task, data, len(examples), score_files(examples, **files))
+        return
+    from clearhead.evaluation.tasks import EVALUATIONS
+    from clearhead.evaluation.translation import evaluate_translation
+    from clearhead.pipelines.model import load
 
+    if task != "translation":
         expect_many()
-        loaded = load(model, skill=skill, device=pick_device(device))
-        measure: Any = EVALUATIONS[task]
-        written = {name: file for name, file in (("predictions", predictions), ("nbest", nbest)) if file is not None}
-        with progress("measuring", len(examples)) as advance:
-            found = measure(loaded, examples, progress=advance, **written)
-    _print_figures(task, data, len(examples), found, json=json)
+    loaded = load(model, skill=skill, device=pick_device(device))
+    with progress("measuring", len(examples)) as advance:
+        if task != "translation":
+            measure: Any = EVALUATIONS[task]
+            yield _row(task, data, len(examples), measure(loaded, examples, progress=advance, **given))
+            return
+        found = evaluate_translation(loaded.writer, examples, progress=advance)
+    lines = [f"{name:<17} {found[name]:.2f}  {found[f'{name}_signature']}" for name in ("bleu", "chrf")]
+    yield {"task": task, "data": data, "examples": len(examples), **found}, lines
 
 
-def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) -> list[Any]:
+def _check_options(
+    task: str, model: str | None, skill: str | None, files: list[str], columns: Columns, *, documents: bool
+) -> None:
+    """Refuse options that mean nothing to the task."""
+    if files and task != "answer" and not (task == "summaries" and files == ["predictions"]):
+        owners = "tasks answer and summaries" if files[0] == "predictions" else "task answer"
+        raise BadInput(f"--{files[0].replace('_', '-')} belongs to the {owners}, not to {task}; leave it out")
+    if documents and task != "tag":
+        raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
+    if (model is not None or skill is not None) and "no_answer" in files:
+        raise BadInput("--no-answer goes with --predictions to score; leave it out, or --model and --skill")
+    if task == "translation" and model is None:
+        raise BadInput("the built-in model does not translate; name a --model that does")
+    if task == "translation" and (skill is not None or "label" in columns):
+        raise BadInput("translation is of two texts by the model itself; leave --skill and --label out")
+    if task == "perplexity" and (skill is not None or columns):
+        raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
+    if task == "summaries" and (skill is not None or "label" in columns):
+        raise BadInput("summaries are of a text by the model itself; leave --skill and --label out")
+
+
+def _read_examples(task: str, data: list[str], columns: Columns, *, documents: bool) -> list[Any]:
     """The examples of a task; of perplexity, texts."""
-    if task == "summaries":
+    if task in ("translation", "summaries"):
         from clearhead.data.seq2seq import read_parallel
 
         return read_parallel(data, first=columns.get("text"), second=columns.get("pair"))
@@ -158,19 +162,18 @@ def _read(task: str, data: list[str], columns: "Columns", *, documents: bool) ->
     return examples
 
 
-def _score_summaries(data: list[str], predictions: Path, column: str | None) -> tuple[int, "Metrics"]:
-    """How many summaries of a file there are, and ROUGE against the references: of two files, the second."""
-    from clearhead.errors import BadInput
+def _score_summaries(data: list[str], predictions: Path, column: str | None) -> Row:
+    """ROUGE of the summaries in a file against the references: of two files, the second."""
     from clearhead.evaluation.rouge import read_summaries, score_summaries
 
     if len(data) > 2:
         raise BadInput(f"{len(data)} files are no references; give one, or the texts and their references")
     references = read_summaries(data[-1], column)
-    return len(references), score_summaries(references, read_summaries(predictions))
+    return _row("summaries", data, len(references), score_summaries(references, read_summaries(predictions)))
 
 
 def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
-    """Print measured figures beside the lectures'."""
+    """Print measured metrics beside the lectures'."""
     from clearhead.evaluation.results import as_json, as_markdown, as_text, read_measured, tables
     from clearhead.hub.remote import builtin_folder
 
@@ -178,9 +181,7 @@ def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
     typer.echo(write(tables(read_measured(file or builtin_folder() / "figures.json"))), nl=False)
 
 
-def _print_figures(task: str, data: list[str], examples: int, figures: "Metrics", *, json: bool) -> None:
-    if json:
-        print_json({"task": task, "data": data[0] if len(data) == 1 else data, "examples": examples, **figures})
-        return
-    for name, value in figures.items():
-        typer.echo(f"{name:<17} {value:,}" if isinstance(value, int) else f"{name:<17} {value:.2f}")
+def _row(task: str, data: list[str], examples: int, metrics: "Metrics") -> Row:
+    record = {"task": task, "data": data[0] if len(data) == 1 else data, "examples": examples, **metrics}
+    lines = [f"{name:<17} {value:{',' if isinstance(value, int) else '.2f'}}" for name, value in metrics.items()]
+    return record, lines

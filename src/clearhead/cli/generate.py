@@ -1,181 +1,176 @@
-"""Verbs that write: generate, translate, summarise."""
+"""Verbs that generate text: generate, translate, summarise."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clearhead.cli.options import (
-    BestOption,
+    InOption,
     JsonOption,
-    ModelOption,
-    PenaltyOption,
+    Loaded,
+    LoadedGenerator,
+    Shared,
+    Texts,
     TextsArgument,
-    TextsOption,
-    WriterOption,
-    given_texts,
-    print_json,
     progress,
     read_sources,
     read_texts,
+    verb,
 )
+from clearhead.cli.render import Rows
 from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
-    from clearhead.decoding.config import GenerationOptions
     from clearhead.pipelines.model import Model
 
+Prompts = Annotated[
+    list[str],
+    Shared(lambda texts, file: list(read_texts(texts, file)), texts=(TextsArgument, None), file=(InOption, None)),
+]
+SequencesOption = Annotated[int | None, typer.Option(help="How many versions of each text to give, the best first.")]
+PenaltyOption = Annotated[float | None, typer.Option(help="Of beams: above 1 favours long texts, below 1 short ones.")]
 
+
+@verb
 def generate(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: WriterOption = None,
-    longest: Annotated[int | None, typer.Option(help="Most new tokens.", show_default="128")] = None,
-    least: Annotated[int | None, typer.Option(help="Fewest new tokens.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Draw by chance; hotter is wilder.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest that have this much together.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of chance: the same seed, the same texts.")] = None,
-    beams: Annotated[int | None, typer.Option(help="Beginnings that are kept at each step; no streaming.")] = None,
-    best: BestOption = None,
+    prompts: Prompts,
+    model: LoadedGenerator,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Most new tokens.", show_default="128")] = None,
+    min_new_tokens: Annotated[int | None, typer.Option(help="Fewest new tokens.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sample: below 1 likely tokens become likelier, above 1 the text is wilder.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample among the k most probable tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample among the most probable tokens that add up to this probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of sampling: the same seed gives the same texts.")] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(help="Beam search with so many beams; the text is not streamed.")
+    ] = None,
+    num_return_sequences: SequencesOption = None,
     length_penalty: PenaltyOption = None,
-    no_repeat: Annotated[int | None, typer.Option(help="No so many tokens follow one another twice.")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: less of what was there before.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="Stop after this text; may be given more than once.")] = None,
+    no_repeat_ngram_size: Annotated[int | None, typer.Option(help="No n-gram of this size comes twice.")] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1: tokens that came before are rarer.")
+    ] = None,
+    stop_strings: Annotated[
+        list[str] | None, typer.Option(help="Stop after this string; may be given more than once.")
+    ] = None,
     json: JsonOption = False,
-) -> None:
-    """Write on from a prompt; greedily, unless chance or beams are asked for.
+) -> Rows:
+    """Generate text from a prompt: greedily, unless sampling or beams are asked for.
 
     Example: `clearhead generate "Once upon a time" --temperature 0.8 --top-k 50 --model ./my-gpt`
     """
-    from clearhead.pipelines.model import load
-
-    given = read_texts(texts or [], file)
-    require(bool(given), "there is no prompt; give one as an argument, or one a line", BadInput)
-    options = {
-        "least": least,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "beams": beams,
-        "best": best,
-        "length_penalty": length_penalty,
-        "no_repeat": no_repeat,
-        "repetition_penalty": repetition_penalty,
-        "stop": stop,
-    }
-    how: GenerationOptions = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
-    loaded = load(model)
-    if longest is not None:
-        _warn(loaded, given, longest)
-    most = 128 if longest is None else longest
-    several = how.get("best", 1) > 1
-    if len(given) == 1 and not json and not several and how.get("beams", 1) == 1:
-        _stream(loaded, given[0], most, how)
+    require(bool(prompts), "there is no prompt; give one as an argument, or one a line", BadInput)
+    if max_new_tokens is not None:
+        _note_limit(model, prompts, max_new_tokens)
+    options = _given(
+        longest=128 if max_new_tokens is None else max_new_tokens,
+        least=min_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        beams=num_beams,
+        best=num_return_sequences,
+        length_penalty=length_penalty,
+        no_repeat=no_repeat_ngram_size,
+        repetition_penalty=repetition_penalty,
+        stop=stop_strings,
+    )
+    several = (num_return_sequences or 1) > 1
+    if len(prompts) == 1 and not json and not several and (num_beams or 1) == 1:
+        _print_stream(model, prompts[0], options)
         return
-    with progress("writing", len(given)) as advance:
+    with progress("generating", len(prompts)) as advance:
         # of an iterator, texts come as they are written
-        found = loaded.generate(iter(given), longest=most, progress=advance, **how)
-        for prompt, ways in zip(given, found, strict=True):
-            for one in ways if several else [ways]:
-                if json:
-                    print_json({"prompt": prompt, **one.to_dict()})
-                else:
-                    typer.echo(_before(loaded, prompt) + one.text)
+        found = model.generate(iter(prompts), progress=advance, **options)
+        for prompt, written in zip(prompts, found, strict=True):
+            for one in written if several else [written]:
+                yield {"prompt": prompt, **one.to_dict()}, [_shown_prompt(model, prompt) + one.text]
 
 
-def _stream(model: "Model", prompt: str, longest: int, how: "GenerationOptions") -> None:
-    """Print the prompt and what goes on from it as it comes."""
-    pieces = model.stream(prompt, longest=longest, **how)
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others have their defaults in the model."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _print_stream(model: "Model", prompt: str, options: dict[str, Any]) -> None:
+    """Print the prompt and what goes on from it, token by token."""
+    pieces = model.stream(prompt, **options)
     first = next(pieces, "")  # what is refused is refused now, and nothing was printed
-    typer.echo(_before(model, prompt) + first, nl=False)
+    typer.echo(_shown_prompt(model, prompt) + first, nl=False)
     for piece in pieces:
         typer.echo(piece, nl=False)
     typer.echo()
 
 
-def _before(model: "Model", prompt: str) -> str:
-    """What a text that was written is printed after: its prompt, unless that is a source."""
+def _shown_prompt(model: "Model", prompt: str) -> str:
+    """What stands before a text that was generated: its prompt, unless that is the source of an encoder."""
     return "" if model.writer.sourced else prompt
 
 
-def _warn(model: "Model", prompts: list[str], longest: int) -> None:
+def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None:
     """Say where the model has fewer positions than the text may be long."""
     writer = model.writer
-    room = min(writer.limit(len(ids), longest) for ids in writer.ids(prompts))
-    if room < longest:
-        where = "" if writer.sourced else " after the longest prompt"
-        typer.echo(
-            f"note: the model has {writer.positions} positions, room for {room} new tokens{where}, not {longest}",
-            err=True,
-        )
+    room = min(writer.limit(len(ids), max_new_tokens) for ids in writer.ids(prompts))
+    if room < max_new_tokens:
+        room_for = f"{room} new tokens{'' if writer.sourced else ' after the longest prompt'}, not {max_new_tokens}"
+        typer.echo(f"note: the model has {writer.positions} positions, room for {room_for}", err=True)
 
 
+@verb
 def translate(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: WriterOption = None,
-    beams: Annotated[int, typer.Option(help="Beginnings that are kept at each step; 1 is greedy.")] = 4,
-    best: BestOption = None,
+    texts: Texts,
+    model: LoadedGenerator,
+    num_beams: Annotated[int, typer.Option(help="Beams of the search; 1 is greedy.")] = 4,
+    num_return_sequences: SequencesOption = None,
     length_penalty: PenaltyOption = None,
     prefix: Annotated[str, typer.Option(help='Put before every sentence: "translate English to German: ".')] = "",
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Translate texts, sentence by sentence, by an OPUS-MT, T5 or recurrent model, or one trained here.
 
     Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
     """
-    from clearhead.pipelines.model import load
-
-    given = given_texts(texts, file)
-    options = {"beams": beams, "best": best, "length_penalty": length_penalty}
-    how: GenerationOptions = {name: value for name, value in options.items() if value is not None}  # type: ignore[assignment]
-    loaded = load(model)
+    options = _given(beams=num_beams, best=num_return_sequences, length_penalty=length_penalty)
     with progress("translating", None) as advance:
         # of an iterator, translations come as they are made
-        found = loaded.translate(iter(given), prefix=prefix, progress=advance, **how)
-        for text, ways in zip(given, found, strict=True):
-            for one in ways if how.get("best", 1) > 1 else [ways]:
-                if json:
-                    print_json({"source": text, "translation": one.text, "parts": one.to_dict()["parts"]})
-                else:
-                    typer.echo(one.text)
+        found = model.translate(iter(texts), prefix=prefix, progress=advance, **options)
+        for text, written in zip(texts, found, strict=True):
+            for one in written if (num_return_sequences or 1) > 1 else [written]:
+                yield {"source": text, "translation": one.text, "parts": one.to_dict()["parts"]}, [one.text]
 
 
+FilesArgument = Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')]
+Sources = Annotated[list[tuple[str, str]], Shared(read_sources, files=(FilesArgument, None))]
+
+
+@verb
 def summarise(
-    files: Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')] = None,
+    sources: Sources,
+    model: Loaded,
     sentences: Annotated[int | None, typer.Option(help="How many sentences to keep.", show_default="3")] = None,
     abstractive: Annotated[
-        bool, typer.Option("--abstractive", help="In the model's own words; it must write, as T5 does.")
+        bool, typer.Option("--abstractive", help="In the model's own words; it must be a generator, such as a T5.")
     ] = False,
-    longest: Annotated[
-        int | None, typer.Option(help="Of --abstractive: most tokens of a portion.", show_default="200")
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="Of --abstractive: most tokens for a part of the text.", show_default="200")
     ] = None,
-    least: Annotated[
-        int | None, typer.Option(help="Of --abstractive: fewest tokens of a portion.", show_default="30 by a T5")
+    min_new_tokens: Annotated[
+        int | None, typer.Option(help="Of --abstractive: fewest tokens for a part.", show_default="30 by a T5")
     ] = None,
-    model: ModelOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Keep the sentences that say most of a text, word for word and in order; or let a model tell it anew.
+) -> Rows:
+    """Keep the sentences that say most of a text, word for word and in order; or generate a summary.
 
     Example: `clearhead summarise article.txt --sentences 3`
     """
-    from clearhead.pipelines.model import load
-
-    how: GenerationOptions = {} if least is None else {"least": least}
-    sources = files or ["-"]
-    texts = read_sources(sources)
-    loaded = load(model)
+    options = _given(sentences=sentences, longest=max_new_tokens, least=min_new_tokens)
+    texts = [text for _, text in sources]
     with progress("reading", None) as advance:
-        summaries = loaded.summarise(
-            texts, sentences=sentences, abstractive=abstractive, longest=longest, progress=advance, **how
-        )
-    for source, found in zip(sources, summaries, strict=True):
-        if json:
-            print_json({"source": source, **({"summary": found.text} if abstractive else found.to_dict())})
-            continue
-        if len(sources) > 1:
-            typer.echo(f"{source}:")
-        for line in [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]:
-            typer.echo(line)
+        summaries = model.summarise(texts, abstractive=abstractive, progress=advance, **options)
+    for (name, _), found in zip(sources, summaries, strict=True):
+        record = {"summary": found.text} if abstractive else found.to_dict()
+        lines = [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]
+        yield {"source": name, **record}, [f"{name}:", *lines] if len(sources) > 1 else lines

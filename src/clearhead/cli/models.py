@@ -1,24 +1,23 @@
 """Verbs for checkpoints: info, convert, export."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from clearhead.cli.options import JsonOption, ModelOption, SkillOption, print_json
-
-if TYPE_CHECKING:
-    from clearhead.hub.checkpoint import RecurrentModel
+from clearhead.cli.options import ModelOption, SkillOption, verb
+from clearhead.cli.render import Rows
 
 
+@verb
 def info(
     model: Annotated[
         str | None,
         typer.Argument(help="A checkpoint folder, or the name of a model on the hub. Default: the built-in."),
     ] = None,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
 
     Example: `clearhead info ./my-model`
@@ -30,8 +29,19 @@ def info(
     from clearhead.pipelines.model import load
 
     folder = builtin_folder() if model is None else find(model)
+    facts: dict[str, Any]
     if is_recurrent(folder):
-        _print(_recurrent(RecurrentModel.load(folder)), json=json)
+        recurrent = RecurrentModel.load(folder)
+        facts = {
+            "family": recurrent.kind,
+            "parameters": recurrent.parameters,
+            "tokenizer": {
+                "vocabulary": recurrent.tokenizer.vocabulary,
+                "lowercase": recurrent.tokenizer.lowercase,
+            },
+            "config": asdict(recurrent.network.config),
+        }
+        yield facts, _fact_lines(facts)
         return
     loaded = load(folder)
     description = loaded.checkpoint.description
@@ -52,60 +62,48 @@ def info(
         "sentence_vector": None if sentence is None else {"pooling": sentence.pooling, "normalise": sentence.normalise},
         "config": asdict(description.config),
     }
-    _print(facts, json=json)
+    yield facts, _fact_lines(facts)
 
 
-def _recurrent(model: "RecurrentModel") -> dict[str, Any]:
-    return {
-        "family": model.kind,
-        "parameters": model.parameters,
-        "tokenizer": {"vocabulary": model.tokenizer.vocabulary, "lowercase": model.tokenizer.lowercase},
-        "config": asdict(model.network.config),
-    }
-
-
-def _print(facts: dict[str, Any], *, json: bool) -> None:
-    if json:
-        print_json(facts)
-        return
+def _fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
-        if isinstance(value, dict):
-            typer.echo(f"{name}:")
-            for key, inner in value.items():
-                typer.echo(f"  {key:<30} {inner}")
-        elif value is not None:
-            text = (
-                ", ".join(value) or "none" if isinstance(value, list) else f"{value:,}" if type(value) is int else value
-            )
-            typer.echo(f"{name:<20} {text}")
+        match value:
+            case None:
+                continue
+            case dict():
+                yield f"{name}:"
+                yield from (f"  {key:<30} {inner}" for key, inner in value.items())
+            case list():
+                yield f"{name:<20} {', '.join(value) or 'none'}"
+            case int():
+                yield f"{name:<20} {value:,}"
+            case _:
+                yield f"{name:<20} {value}"
 
 
+@verb
 def convert(
     source: Annotated[Path, typer.Argument(help="A folder with pytorch_model.bin, or the file itself.")],
     out: Annotated[Path | None, typer.Option(help="The folder to write to. Default: beside the source.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Turn pytorch_model.bin into model.safetensors: only tensors are read, anything else is refused.
 
     Example: `clearhead convert ./old-model`
     """
-    from clearhead.hub.convert import convert as convert_folder
+    from clearhead.hub.convert import convert
 
-    folder = convert_folder(source, out, overwrite=overwrite)
-    if json:
-        print_json({"folder": str(folder)})
-    else:
-        typer.echo(f"wrote {folder / 'model.safetensors'}")
+    folder = convert(source, out, overwrite=overwrite)
+    yield {"folder": str(folder)}, [f"wrote {folder / 'model.safetensors'}"]
 
 
+@verb
 def export(
     out: Annotated[Path, typer.Argument(help="The folder to write to.")],
     model: ModelOption = None,
     skill: SkillOption = None,
     half: Annotated[bool, typer.Option("--half", help="16-bit floats: half the size.")] = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Write config.json, tokenizer.json and model.safetensors as transformers lays them out.
 
     Example: `clearhead export ./spam-model --skill spam`
@@ -116,7 +114,4 @@ def export(
 
     loaded = load(model, skill=skill, dtype=torch.float16 if half else torch.float32)
     loaded.save(out)
-    if json:
-        print_json({"folder": str(out), "parameters": loaded.parameters})
-    else:
-        typer.echo(f"wrote {loaded} to {out}")
+    yield {"folder": str(out), "parameters": loaded.parameters}, [f"wrote {loaded} to {out}"]

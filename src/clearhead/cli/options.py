@@ -1,99 +1,205 @@
-"""What verbs share: texts in from arguments, files or stdin; options of uses and of training; progress on stderr."""
+"""What verbs share: `verb`, which makes a command of a function; texts, models and training options; progress."""
 
-import json
+import inspect
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
-from clearhead.errors import BadInput, NotFound
+from clearhead.cli.render import Rows, print_rows
+from clearhead.errors import BadInput, NotFound, require
 from clearhead.io import Progress
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
     from clearhead.training.loop import TrainResult
 
-
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
-    ),
-]
-
-
-def _named(context: typer.Context, model: str | None) -> str | None:
-    if model is None and not context.resilient_parsing:
-        raise BadInput("the built-in model does not write; name a --model that does, such as a GPT-2, T5 or OPUS-MT")
-    return model
-
-
-WriterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        callback=_named,
-        help="A checkpoint folder or hub name; the built-in model does not write.",
-    ),
-]
-SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
-TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
-TextsOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
-BestOption = Annotated[int | None, typer.Option(help="Give so many ways of each text, the best first.")]
-PenaltyOption = Annotated[float | None, typer.Option(help="Of beams: above 1 favours long texts, below 1 short ones.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-INT8_SAMPLE = 200  # inputs on which int8 must agree
-Int8Option = Annotated[
-    bool,
-    typer.Option(
-        "--int8", help=f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
-    ),
-]
-
-STDIN = Path("stdin")  # its name in messages
-_PATIENCE = 1.0  # seconds that nobody minds to wait without a word
 
 
-def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
+class Shared:
+    """Metadata of a parameter that many verbs have: what makes its value, and of which options (annotation, default).
+
+    `Texts = Annotated[list[str], Shared(given_texts, texts=(TextsArgument, None), file=(InOption, None))]`: a verb with
+    a parameter of type `Texts` has the argument TEXTS and the option --in, and is given a list of texts.
+    """
+
+    def __init__(self, make: Callable[..., Any], **options: tuple[Any, Any]) -> None:
+        self.make = make
+        self.options = options
+
+
+def verb(function: Callable[..., Rows]) -> Callable[..., None]:
+    """Make a command of a function that yields results, each an object for `--json` and lines for people.
+
+    Parameters are options as typer reads them, or `Shared` ones, whose values are made in their order. A function that
+    prints by itself may ask for `json`.
+    """
+    own = inspect.signature(function).parameters
+    shared = {name: one for name, parameter in own.items() if (one := _shared(parameter)) is not None}
+    options: dict[str, tuple[Any, Any]] = {}
+    for name, parameter in own.items():
+        options |= shared[name].options if name in shared else {name: (parameter.annotation, parameter.default)}
+    options |= {"json": (JsonOption, False)}
+
+    def command(*, json: bool, **given: Any) -> None:
+        made = {name: one.make(*(given.pop(option) for option in one.options)) for name, one in shared.items()}
+        print_rows(function(**made, **given, **({"json": json} if "json" in own else {})), as_json=json)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # which is where typer looks
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in options.items()
+        ]
+    )
+    return command
+
+
+def _shared(parameter: inspect.Parameter) -> Shared | None:
+    found = getattr(parameter.annotation, "__metadata__", ())
+    return next((one for one in found if isinstance(one, Shared)), None)
+
+
+# options that had other names until 0.1; they are still read where the new one is, and go with the next release
+RENAMED = {
+    "--beams": "--num-beams",
+    "--best": "--num-return-sequences",
+    "--least": "--min-new-tokens",
+    "--longest": "--max-new-tokens",
+    "--no-repeat": "--no-repeat-ngram-size",
+    "--stop": "--stop-strings",
+    "--strategy": "--aggregation-strategy",
+    "--top": "--top-k",
+}
+
+
+class Command(TyperCommand):
+    """A verb that still takes the old names of options, and several files after `--data` and `--dev`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write new names for old ones with a warning; write `--data` again before each further file.
+
+        So the task of `finetune` must stand before its options: `translation --data train.en train.de`.
+        """
+        known = {name for parameter in self.params for name in parameter.opts}
+        spread: list[str] = []
+        option = None
+        for place, arg in enumerate(args):
+            if arg == "--":
+                spread += args[place:]
+                break
+            name, equals, value = arg.partition("=")
+            if name in RENAMED and name not in known and RENAMED[name] in known:
+                typer.echo(
+                    f"warning: {name} is now called {RENAMED[name]}; the old name goes with the next release", err=True
+                )
+                arg = RENAMED[name] + equals + value
+            if arg.startswith("-"):
+                option = arg if arg in known & {"--data", "--dev"} else None
+            elif option is not None and spread[-1] != option:
+                spread.append(option)
+            spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+def group(name: str, help: str) -> typer.Typer:  # noqa: A002
+    """Verbs under a common word, such as `clearhead look …`."""
+    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode="markdown")
+
+
+# ---- texts: arguments, a file, or stdin ---------------------------------------------------------------------------
+
+TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
+InOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
+
+
+def read_texts(texts: Sequence[str] | None, file: Path | None) -> Iterator[str]:
     """Texts from the command line, or one a line from a file or (with "-" or nothing given) from stdin."""
     if file is not None:
-        if arguments:
-            raise BadInput("give texts or --in FILE, not both")
-        return list(_lines(file))
-    if arguments and list(arguments) != ["-"]:
-        return list(arguments)
+        require(not texts, "give texts or --in FILE, not both", BadInput)
+        return _lines(file)
+    if texts and list(texts) != ["-"]:
+        return iter(texts)
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
-    return list(_lines(None))
+    return _lines(None)
 
 
-def stream_texts(arguments: Sequence[str], file: Path | None) -> tuple[Iterator[str], int | None]:
-    """The texts of `read_texts` one after another, however large the file, and how many there are if that is known."""
-    if file is not None and not arguments:
-        return _lines(file), sum(1 for _ in _lines(file))
-    if file is None and list(arguments) in ([], ["-"]) and not sys.stdin.isatty():
-        return _lines(None), None
-    texts = read_texts(arguments, file)  # or what it has against them
-    return iter(texts), len(texts)
+def count_texts(texts: Sequence[str] | None, file: Path | None) -> int | None:
+    """How many texts `read_texts` gives, if that is known before they are read."""
+    if file is not None:
+        return sum(1 for _ in _lines(file))
+    return len(texts) if texts and list(texts) != ["-"] else None
+
+
+def given_texts(texts: Sequence[str] | None = None, file: Path | None = None) -> list[str]:
+    """Read the texts as `read_texts` does, and refuse if there is nothing in them."""
+    found = list(read_texts(texts, file))
+    check_texts(found)
+    return found
+
+
+Texts = Annotated[list[str], Shared(given_texts, texts=(TextsArgument, None), file=(InOption, None))]
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse texts that are all empty."""
+    require(any(text.strip() for text in texts), "the text is empty; give some words", BadInput)
+
+
+def nonempty(text: str) -> str:
+    """Refuse an argument that is empty; the callback of those that are one text."""
+    check_texts([text])
+    return text
+
+
+def read_sources(names: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Each file's name and its content as one text, stdin as "-" or if none is named; refuse if all are empty."""
+    sources = []
+    for name in names or ["-"]:
+        with _opened(None if name == "-" else Path(name)) as stream:
+            sources.append((name, stream.read()))
+    check_texts([text for _, text in sources])
+    return sources
 
 
 def _lines(file: Path | None) -> Iterator[str]:
     """The lines of a file, or of stdin."""
     expect_many()
-    with reading(file or STDIN), _stdin() if file is None else file.open(encoding="utf-8-sig") as lines:
+    with _opened(file) as lines:
         for line in lines:
             yield line.rstrip("\n")
+
+
+@contextmanager
+def _opened(file: Path | None) -> Iterator[TextIO]:
+    """A file, or stdin, as UTF-8, whatever the terminal's language is; one sentence if it cannot be read."""
+    try:
+        if file is not None:
+            with file.open(encoding="utf-8-sig") as stream:
+                yield stream
+            return
+        if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.encoding != "utf-8-sig":
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
+        yield sys.stdin
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{file or 'stdin'} is not UTF-8 text; convert it first") from None
+    except OSError as error:
+        raise NotFound(f"{file or 'stdin'} cannot be read ({error.strerror})") from None
 
 
 def expect_many() -> None:
@@ -107,25 +213,58 @@ def expect_many() -> None:
         os.environ.setdefault(kept, count)
 
 
-@contextmanager
-def _stdin() -> Iterator[TextIO]:
-    """Stdin as files are read: UTF-8, whatever the terminal's language is."""
-    if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.encoding != "utf-8-sig":
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
-    yield sys.stdin
+def comma_separated(written: str | None) -> list[str] | None:
+    """The parts of an option such as `--labels money,animals`."""
+    return None if written is None else [part.strip() for part in written.split(",")]
 
 
-def given_texts(arguments: Sequence[str] | None, file: Path | None) -> list[str]:
-    """Read the texts as `read_texts` does, and refuse if there is nothing in them."""
-    texts = read_texts(arguments or [], file)
-    check_texts(texts)
-    return texts
+def layer_numbers(written: str) -> list[int]:
+    """The layers of an option such as `--layers=-2,-1`."""
+    try:
+        return [int(layer) for layer in written.split(",")]
+    except ValueError:
+        raise BadInput(f"--layers {written!r} is not a list of numbers such as -4,-3,-2,-1") from None
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuse texts that are all empty."""
-    if not any(text.strip() for text in texts):
-        raise BadInput("the text is empty; give some words")
+# ---- models -------------------------------------------------------------------------------------------------------
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
+    ),
+]
+GeneratorOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not generate text."),
+]
+SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
+INT8_SAMPLE = 200  # inputs on which int8 must agree
+Int8Option = Annotated[
+    bool,
+    typer.Option(
+        "--int8", help=f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
+    ),
+]
+
+
+def load_model(model: str | None, skill: str | None = None) -> "Model":
+    """Load what --model and --skill name."""
+    from clearhead.pipelines.model import load
+
+    return load(model, skill=skill)
+
+
+def load_generator(model: str | None) -> "Model":
+    """Load a model that writes text, which the built-in one does not."""
+    if model is None:
+        raise BadInput("the built-in model does not write; name a --model that does, such as a GPT-2, T5 or OPUS-MT")
+    return load_model(model)
+
+
+Loaded = Annotated["Model", Shared(load_model, model=(ModelOption, None))]
+LoadedWithSkill = Annotated["Model", Shared(load_model, model=(ModelOption, None), skill=(SkillOption, None))]
+LoadedGenerator = Annotated["Model", Shared(load_generator, model=(GeneratorOption, None))]
 
 
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
@@ -139,15 +278,22 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     return Model(checkpoint).quantise(list(islice(inputs, INT8_SAMPLE)))
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print one line for programs."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+def pick_device(named: str | None) -> str:
+    """The device named, which must be there, or a GPU if there is one."""
+    import torch
+
+    if named is None or (named == "cuda" and torch.cuda.is_available()):  # each process has a GPU of its own
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.ones((), device=named).item()
+    except (AssertionError, RuntimeError):  # as torch puts it where there is no such device
+        raise NotFound(f"device {named!r} is not there; choose cpu or cuda, or leave --device out") from None
+    return named
 
 
-def shown(text: str, width: int = 60) -> str:
-    """Shorten a text for a table."""
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
+# ---- progress -----------------------------------------------------------------------------------------------------
+
+_PATIENCE = 1.0  # seconds that nobody minds to wait without a word
 
 
 @contextmanager
@@ -156,13 +302,12 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
 
     What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal.
     """
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    count = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    bar = Progress(
-        *columns,
+    count = rich.DownloadColumn() if of_bytes else rich.MofNCompleteColumn()
+    bar = rich.Progress(
+        *(rich.TextColumn("{task.description}"), rich.BarColumn(), count, rich.TimeRemainingColumn()),
         console=Console(stderr=True),
         transient=True,
         disable=not sys.stderr.isatty(),
@@ -180,111 +325,84 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
         bar.stop()
 
 
-@contextmanager
-def reading(file: Path) -> Iterator[None]:
-    """Say in one sentence why a file cannot be read."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{file} is not UTF-8 text; convert it first") from None
-    except OSError as error:
-        raise NotFound(f"{file} cannot be read ({error.strerror})") from None
+# ---- training -----------------------------------------------------------------------------------------------------
 
-
-def read_file(file: Path) -> str:
-    """Read the text of a file, or say in one sentence why it cannot be read."""
-    with reading(file):
-        return file.read_text(encoding="utf-8-sig")
-
-
-def _read_stdin() -> str:
-    with reading(STDIN), _stdin() as stream:
-        return stream.read()
-
-
-def read_sources(names: Sequence[str]) -> list[str]:
-    """Each file as one text, stdin as "-"; refuse if there is nothing in them."""
-    texts = [_read_stdin() if name == "-" else read_file(Path(name)) for name in names]
-    check_texts(texts)
-    return texts
-
-
-RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Change one value of the recipe: --set train.learning_rate=3e-5.")
-]
 CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
 CorpusOption = Annotated[list[str], typer.Option("--corpus", help=CORPUS)]
 MinutesOption = Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")]
 StepsOption = Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")]
-TensorboardOption = Annotated[
-    bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
+DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
+RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one value of the recipe: --set train.learning_rate=3e-5.")
 ]
-TextOption = Annotated[
-    str | None, typer.Option(help="Name of the column with the text (choose: context; tag: words; search: query).")
-]
-PairOption = Annotated[
-    str | None, typer.Option(help="Name of the column with the second text (choose: choices; search: passage).")
-]
-LabelOption = Annotated[str | None, typer.Option(help="Name of the column with the label, score, tags or relevance.")]
 ShardOption = Annotated[
     bool,
     typer.Option(
         "--shard", help="Cut the network up among the processes that torchrun started, instead of copying it."
     ),
 ]
-DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
-
+TensorboardOption = Annotated[
+    bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
+]
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
+Recipe = TypeVar("Recipe")
 
 
-def changes(recipe: Path | None, written: list[str] | None, **options: Any) -> dict[str, Any]:
-    """What a recipe file, `--set` and the verb's own options change; the last wins.
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options of every training: what it changes of a recipe, and where and how it runs."""
 
-    A length that is named takes the place of those before it, whether they count steps, epochs or minutes.
-    """
-    from clearhead.training.settings import parse_settings, read_recipe
+    recipe: Path | None
+    set_: list[str] | None
+    device: str | None
+    shard: bool = False
+    tensorboard: bool = False
 
-    own = {name.replace("__", "."): value for name, value in options.items() if value is not None}
-    found: dict[str, Any] = {}
-    for layer in (read_recipe(recipe) if recipe is not None else {}, parse_settings(written or []), own):
-        if any(layer.get(length) is not None for length in _LENGTHS):
-            found |= dict.fromkeys(_LENGTHS)
-        found |= layer
-    return found
-
-
-def named_columns(text: str | None, pair: str | None, label: str | None) -> dict[str, str]:
-    """The columns that were named, by their roles."""
-    return {role: column for role, column in (("text", text), ("pair", pair), ("label", label)) if column is not None}
-
-
-def pick_device(named: str | None) -> str:
-    """The device named, which must be there, or a GPU if there is one."""
-    import torch
-
-    from clearhead.errors import NotFound
-
-    if named is None or (named == "cuda" and torch.cuda.is_available()):  # each process has a GPU of its own
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.ones((), device=named).item()
-    except (AssertionError, RuntimeError):  # as torch puts it where there is no such device
-        raise NotFound(f"device {named!r} is not there; choose cpu or cuda, or leave --device out") from None
-    return named
-
-
-def check_shard(shard: bool) -> None:
-    """Refuse to cut a network up where nobody else is there to take a part."""
-    from clearhead.errors import BadInput
-
-    if shard and "WORLD_SIZE" not in os.environ:
-        raise BadInput(
+    def __post_init__(self) -> None:
+        require(
+            not self.shard or "WORLD_SIZE" in os.environ,
             "--shard needs several processes; start them with: torchrun --nproc-per-node 2 -m clearhead "
-            f"{shlex.join(sys.argv[1:])}"
+            f"{shlex.join(sys.argv[1:])}",
+            BadInput,
         )
+
+    def override(self, recipe: Recipe, **options: Any) -> Recipe:
+        """Change a recipe by a recipe file, `--set` and the verb's own options; the last wins.
+
+        A length that is named takes the place of those before it, whether they count steps, epochs or minutes.
+        """
+        from clearhead.training.settings import override, parse_settings, read_recipe
+
+        own = {name.replace("__", "."): value for name, value in options.items() if value is not None}
+        changes: dict[str, Any] = {}
+        for layer in ({} if self.recipe is None else read_recipe(self.recipe), parse_settings(self.set_ or []), own):
+            if any(layer.get(length) is not None for length in _LENGTHS):
+                changes |= dict.fromkeys(_LENGTHS)
+            changes |= layer
+        return override(recipe, changes)
+
+    def keywords(self) -> dict[str, Any]:
+        """How a recipe is run."""
+        return {
+            "device": pick_device(self.device),
+            "shard": self.shard,
+            "tensorboard": self.tensorboard,
+            "command": command_line(),
+        }
+
+
+Training = Annotated[
+    TrainingOptions,
+    Shared(
+        TrainingOptions,
+        recipe=(RecipeOption, None),
+        set_=(SetOption, None),
+        device=(DeviceOption, None),
+        shard=(ShardOption, False),
+        tensorboard=(TensorboardOption, False),
+    ),
+]
 
 
 def command_line() -> str:
@@ -296,50 +414,49 @@ def command_line() -> str:
     return shlex.join([*started, *sys.argv[1:]])
 
 
-def print_result(model: object, result: "TrainResult", out: Path, *, json: bool) -> None:
-    """Say how a run ended, once, however many processes it had."""
+def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: object) -> Rows:
+    """Say how a run ended, once, however many processes it had; `made` is in the folder if it was not interrupted.
+
+    An interrupted run ends with what a shell expects of a program that a signal stopped: 130 after Ctrl-C, 143 after
+    SIGTERM.
+    """
     from clearhead.training.distributed import first_process
 
-    if first_process() and json:
-        print_json({"folder": str(out), "exit": result.exit, "steps": result.step, "tokens": result.tokens})
-    elif first_process():
-        outcome = "run the same command again to go on" if result.exit == "interrupted" else f"{model!r} in {out}"
-        typer.echo(f"{result.exit} after {result.step:,} steps and {result.tokens:,} tokens: {outcome}")
-    leave_if_interrupted(result)
-
-
-def leave_if_interrupted(result: "TrainResult") -> None:
-    """End with what a shell expects of a program that a signal stopped: 130 after Ctrl-C, 143 after SIGTERM."""
-    if result.exit == "interrupted":
+    interrupted = result.exit == "interrupted"
+    if first_process():
+        facts = facts or {"tokens": result.tokens}
+        counts = "" if "tokens" not in facts else f" and {result.tokens:,} tokens"
+        outcome = "run the same command again to go on" if interrupted else f"{made} in {out}"
+        record = {"folder": str(out), "exit": result.exit, "steps": result.step, **facts}
+        yield record, [f"{result.exit} after {result.step:,} steps{counts}: {outcome}"]
+    if interrupted:
         raise typer.Exit(128 + (result.signal or signal.SIGINT))
 
 
-def repeat(run: Callable[[Path, Any], Any], plan: Any, out: Path, *, task: str, seeds: int, json: bool) -> None:
-    """Let `run(folder, recipe)` train, once or with several seeds in a folder each, and say what was measured."""
-    from clearhead.training.recipes.finetune import over_seeds, with_seed
-
-    def once(seed: int) -> dict[str, float]:
-        folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
-        outcome = run(folder, recipe)
-        if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
-            print_result(None, outcome.result, folder, json=json)
-        return outcome.metrics
-
-    _print_figures(task, out, over_seeds(once, range(seeds)), seeds=seeds, json=json)
+def _named_columns(text: str | None, pair: str | None, label: str | None) -> dict[str, str]:
+    """The columns that were named, by their roles."""
+    return {role: column for role, column in (("text", text), ("pair", pair), ("label", label)) if column is not None}
 
 
-def _print_figures(task: str, out: Path, figures: Mapping[str, tuple[float, float]], *, seeds: int, json: bool) -> None:
-    """Say once where a fine-tuned model is, and what was measured: mean and, over several seeds, deviation."""
-    from clearhead.training.distributed import first_process
+TextColumnOption = Annotated[
+    str | None, typer.Option(help="Name of the column with the text (choose: context; tag: words; search: query).")
+]
+PairColumnOption = Annotated[
+    str | None, typer.Option(help="Name of the column with the second text (choose: choices; search: passage).")
+]
+LabelColumnOption = Annotated[
+    str | None, typer.Option(help="Name of the column with the label, score, tags or relevance.")
+]
+Columns = Annotated[
+    dict[str, str],
+    Shared(
+        _named_columns, text=(TextColumnOption, None), pair=(PairColumnOption, None), label=(LabelColumnOption, None)
+    ),
+]
 
-    if not first_process():
-        return
-    if json:
-        means = {name: mean for name, (mean, _) in figures.items()}
-        deviations = {"deviations": {name: deviation for name, (_, deviation) in figures.items()}} if seeds > 1 else {}
-        print_json({"folder": str(out), "task": task, "seeds": seeds, "figures": means, **deviations})
-        return
-    typer.echo(f"wrote {out}")
-    for name, (mean, deviation) in figures.items():
-        spread = f" ± {deviation:.2f}" if seeds > 1 else ""
-        typer.echo(f"{name:<14} {mean:.2f}{spread}")
+
+def one_file(files: Sequence[str], task: str) -> str:
+    """Give the one file that tasks other than translation read."""
+    if len(files) != 1:
+        raise BadInput(f"{task} reads one file, not {len(files)} ({', '.join(files)}); join them first")
+    return files[0]

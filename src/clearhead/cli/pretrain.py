@@ -1,35 +1,23 @@
 """Verbs that train on raw text: pretrain, distil."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from clearhead.cli.options import (
-    CorpusOption,
-    DeviceOption,
-    JsonOption,
-    MinutesOption,
-    RecipeOption,
-    SetOption,
-    ShardOption,
-    StepsOption,
-    TensorboardOption,
-    changes,
-    check_shard,
-    command_line,
-    pick_device,
-    print_result,
-    progress,
-)
+from clearhead.cli.options import CorpusOption, MinutesOption, StepsOption, Training, progress, training_rows, verb
+from clearhead.cli.render import Rows
 from clearhead.errors import BadConfig, BadInput, require
 
 VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
 
 
+@verb
 def pretrain(
     corpus: CorpusOption,
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
+    *,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
     family: Annotated[
@@ -62,13 +50,8 @@ def pretrain(
     vocabulary: Annotated[
         int | None, typer.Option(help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}.")
     ] = None,
-    recipe: RecipeOption = None,
-    set_: SetOption = None,
-    device: DeviceOption = None,
-    shard: ShardOption = False,
-    tensorboard: TensorboardOption = False,
-    json: JsonOption = False,
-) -> None:
+    run: Training,
+) -> Rows:
     """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
 
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
@@ -76,15 +59,13 @@ def pretrain(
     from clearhead.data.corpus import Corpus
     from clearhead.text import Tokenizer
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
-    from clearhead.training.settings import override
 
-    check_shard(shard)
     _check_new(model, tokenizer, family=family, preset=preset, vocabulary=vocabulary)
     texts = Corpus(corpus)
-    plan, run, kind = _planned(family, preset, objective, model)
-    device = pick_device(device)
-    plan, shape = for_device(plan, device), plan.model  # before what the user says
-    plan = override(plan, changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps))
+    plan, train, kind = _plan(family, preset, objective, model)
+    keywords = run.keywords()
+    plan, shape = for_device(plan, keywords["device"]), plan.model  # before what the user says
+    plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
     own = model is None or plan.model == shape
     require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
     if (words_in := tokenizer or model) is not None:
@@ -94,19 +75,8 @@ def pretrain(
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
             words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=advance)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        trained, result = run(
-            texts,
-            words,
-            out,
-            plan,
-            device=device,
-            shard=shard,
-            start=model,
-            progress=advance,
-            tensorboard=tensorboard,
-            command=command_line(),
-        )
-    print_result(trained, result, out, json=json)
+        trained, result = train(texts, words, out, plan, start=model, progress=advance, **keywords)
+    yield from training_rows(result, out, repr(trained))
 
 
 def _check_new(
@@ -124,32 +94,32 @@ def _check_new(
     require(fresh, f"--vocabulary {vocabulary} is for a new tokenizer, and {words} has its own; leave it out", BadInput)
 
 
-def _planned(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
+def _plan(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
     """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
-    from dataclasses import replace
-
     from clearhead.hub.config import read_config
     from clearhead.models import ENCODERS
-    from clearhead.training.recipes import language, pretrain
-    from clearhead.training.recipes import pretrain as networks
+    from clearhead.training.recipes import language
+    from clearhead.training.recipes import pretrain as encoders
 
     families = [*ENCODERS, *language.FAMILIES]
     if family not in (None, *families):
         raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(families)}")
-    known = [*networks.HEADS, *language.FIRST]
-    if objective not in (None, *known):
-        raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(known)}")
+    objectives = [*encoders.HEADS, *language.FIRST]
+    if objective not in (None, *objectives):
+        raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(objectives)}")
     if language.asked_for(family, objective, model):
-        writes = language.recipe_for(family, preset, objective, model)
-        return writes, language.pretrain_language, language.FAMILIES[writes.family].tokenizer
-    shape = pretrain.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
-    return replace(pretrain.Pretrain(), model=shape), pretrain.pretrain, "wordpiece"
+        recipe = language.recipe_for(family, preset, objective, model)
+        return recipe, language.pretrain_language, language.FAMILIES[recipe.family].tokenizer
+    shape = encoders.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
+    return replace(encoders.Pretrain(), model=shape), encoders.pretrain, "wordpiece"
 
 
+@verb
 def distil(
     teacher: Annotated[str, typer.Option(help="The model to learn from: a folder or a hub name.")],
     corpus: CorpusOption,
     out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the student.")],
+    *,
     layers: Annotated[int | None, typer.Option(help="Layers of the student. Default: half of the teacher's.")] = None,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
@@ -161,40 +131,21 @@ def distil(
             "--set model.hidden_size=…, and has no head.",
         ),
     ] = False,
-    recipe: RecipeOption = None,
-    set_: SetOption = None,
-    device: DeviceOption = None,
-    shard: ShardOption = False,
-    tensorboard: TensorboardOption = False,
-    json: JsonOption = False,
-) -> None:
+    run: Training,
+) -> Rows:
     """Train a small model to agree with a large one on your own text; run it again to go on after a stop.
 
     Example: `clearhead distil --teacher ./my-bert --corpus wiki.jsonl.xz --out ./my-student --minutes 60`
     """
     from clearhead.data.corpus import Corpus
     from clearhead.pipelines.model import load
-    from clearhead.training.recipes import distil as recipes
-    from clearhead.training.settings import override
+    from clearhead.training.recipes.distil import distil, recipe_for
 
-    check_shard(shard)
     texts, large = Corpus(corpus), load(teacher)
     objective = "relations" if relations else None
-    plan = override(
-        recipes.recipe_for(large, layers=layers),
-        changes(recipe, set_, objective=objective, train__minutes=minutes, train__steps=steps),
+    plan = run.override(
+        recipe_for(large, layers=layers), objective=objective, train__minutes=minutes, train__steps=steps
     )
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        student, result = recipes.distil(
-            large,
-            texts,
-            out,
-            plan,
-            device=pick_device(device),
-            shard=shard,
-            progress=advance,
-            tensorboard=tensorboard,
-            teacher_name=teacher,
-            command=command_line(),
-        )
-    print_result(student, result, out, json=json)
+        student, result = distil(large, texts, out, plan, progress=advance, teacher_name=teacher, **run.keywords())
+    yield from training_rows(result, out, repr(student))

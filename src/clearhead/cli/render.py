@@ -1,36 +1,70 @@
-"""Results for people on a terminal: bars for probabilities, and what was found marked in its text.
+"""Results as they are printed: a JSON object a line for programs; for people lines, bars and marked texts.
 
 Who reads through a pipe, or has set NO_COLOR, gets plain lines.
 """
 
+import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import typer
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
-_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-# a text may hold what a terminal would obey; each such character is shown as one that means "unknown"
-_OBEYED = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+Line = Union[str, "Text"]
+Row = tuple[Mapping[str, Any], Iterable[Line]]  # one result: the object for programs, the lines for people
+Rows = Iterable[Row]
 
 
-class Mark(NamedTuple):
-    """Characters start … end - 1 of a text, and what they are."""
+def print_rows(rows: Rows, *, as_json: bool) -> None:
+    """Print results one after another, as they come; lines that are not wanted are not made, if they are lazy."""
+    for record, lines in rows:
+        if as_json:
+            typer.echo(json.dumps(record, ensure_ascii=False))
+            continue
+        for line in lines:
+            if isinstance(line, str):
+                typer.echo(line)
+            else:
+                _print_coloured(line)
 
-    start: int
-    end: int
-    label: str = ""
+
+def _print_coloured(line: "Text") -> None:
+    """Print a line in colour; what is wider than the terminal is wrapped."""
+    from rich.console import Console
+
+    Console(highlight=False, emoji=False, markup=False).print(line)
 
 
-def for_people() -> bool:
+def in_colour() -> bool:
     """Whether somebody looks at a terminal and likes colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def shorten(text: str, width: int = 60) -> str:
+    """A text on one line of at most `width` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def scored(score: float, *columns: str) -> Line:
+    """A probability and what it is the probability of: in colour with a bar for people, else in plain columns."""
+    return coloured_score(score, *columns) if in_colour() else "  ".join([f"{score:.3f}", *columns])
+
+
+def coloured_score(score: float, *columns: str) -> "Text":
+    """A probability, its bar, and what it is the probability of, the first column bold."""
+    from rich.text import Text
+
+    line = Text(f"{score:.3f} ")
+    line.append(bar(score), "cyan")
+    for number, column in enumerate(columns):
+        line.append("  ")
+        line.append(column.translate(_CONTROLS), "" if number else "bold")
+    return line
 
 
 def bar(score: float, width: int = 12) -> str:
@@ -40,24 +74,18 @@ def bar(score: float, width: int = 12) -> str:
     return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(width)
 
 
-def scored(score: float, *columns: str) -> "Text":
-    """A line: probability, its bar, and what it is the probability of, the first column bold."""
-    from rich.text import Text
-
-    line = Text(f"{score:.3f} ")
-    line.append(bar(score), "cyan")
-    for number, column in enumerate(columns):
-        line.append("  ")
-        line.append(column.translate(_OBEYED), "" if number else "bold")
-    return line
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
+# a text may hold control characters, which a terminal would obey; each is shown as the one that means "unknown"
+_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
-def tell(score: float, *columns: str) -> None:
-    """Print a probability and what it is the probability of: in colour for people, in plain columns for the others."""
-    if for_people():
-        say(scored(score, *columns))
-    else:
-        typer.echo("  ".join([f"{score:.3f}", *columns]))
+class Mark(NamedTuple):
+    """Characters start … end - 1 of a text, and what they are."""
+
+    start: int
+    end: int
+    label: str = ""
 
 
 def marked(text: str, marks: Sequence[Mark]) -> "Text":
@@ -70,16 +98,16 @@ def marked(text: str, marks: Sequence[Mark]) -> "Text":
         if mark.start < done:  # entities never overlap; what does is left as it is
             continue
         colour = _COLOURS[labels.index(mark.label) % len(_COLOURS)]
-        line.append(text[done : mark.start].translate(_OBEYED))
-        line.append(text[mark.start : mark.end].translate(_OBEYED), f"bold reverse {colour}")
+        line.append(text[done : mark.start].translate(_CONTROLS))
+        line.append(text[mark.start : mark.end].translate(_CONTROLS), f"bold reverse {colour}")
         if mark.label:
-            line.append(f" {mark.label.translate(_OBEYED)}", colour)
+            line.append(f" {mark.label.translate(_CONTROLS)}", colour)
         done = mark.end
-    line.append(text[done:].translate(_OBEYED))
+    line.append(text[done:].translate(_CONTROLS))
     return line
 
 
-def around(text: str, mark: Mark, width: int = 80) -> "Text":
+def in_context(text: str, mark: Mark, width: int = 80) -> "Text":
     """A mark with at most `width` characters of its text on either side, on one line."""
     first, last = max(0, mark.start - width), min(len(text), mark.end + width)
     left, right = "… " if first else "", " …" if last < len(text) else ""
@@ -89,22 +117,12 @@ def around(text: str, mark: Mark, width: int = 80) -> "Text":
     return marked(piece, [Mark(mark.start + moved, mark.end + moved, mark.label)])
 
 
-def changed(before: str, after: str) -> Mark:
+def difference(before: str, after: str) -> Mark:
     """Where two texts differ, as a mark in the second."""
-    start = _alike(before, after)
-    return Mark(start, len(after) - _alike(before[start:][::-1], after[start:][::-1]))
+    start = _common_start(before, after)
+    return Mark(start, len(after) - _common_start(before[start:][::-1], after[start:][::-1]))
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts have in common at their start."""
+def _common_start(one: str, other: str) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def say(*lines: "Text") -> None:
-    """Print lines in colour; what is wider than the terminal is wrapped."""
-    from rich.console import Console
-
-    console = Console(highlight=False, emoji=False, markup=False)
-    for line in lines:
-        console.print(line)

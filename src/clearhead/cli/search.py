@@ -7,18 +7,18 @@ import typer
 
 from clearhead.cli.options import (
     Int8Option,
-    JsonOption,
+    Loaded,
     ModelOption,
-    TextsArgument,
-    TextsOption,
+    Texts,
     expect_many,
     given_texts,
-    print_json,
+    load_model,
     progress,
     quantised,
-    shown,
+    verb,
 )
-from clearhead.errors import BadInput
+from clearhead.cli.render import Rows, shorten
+from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from clearhead.pipelines.search.passages import Document
 
 
+@verb
 def search(
     query: Annotated[str, typer.Argument(help='What to look for, or "-" for one query a line from stdin.')],
     more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="More files for --in.")] = None,
@@ -36,41 +37,38 @@ def search(
     model: ModelOption = None,
     method: Annotated[str | None, typer.Option(help="vectors, the default, bm25 (no model needed) or hybrid.")] = None,
     rerank: Annotated[str | None, typer.Option(help="A cross-encoder that reads the best 100 again.")] = None,
-    top: Annotated[int, typer.Option(help="How many passages to show.")] = 5,
+    top_k: Annotated[int, typer.Option(help="How many passages to show.")] = 5,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Find the passages of documents that fit a query, by their words, their meaning or both.
 
     Example: `clearhead search "Can you get medicine for someone pharmacy" --in *.md`
     """
-    from clearhead.pipelines.model import load
     from clearhead.pipelines.search.index import Index
     from clearhead.pipelines.search.passages import cut_passages, read_documents
 
-    queries = given_texts([query], None)
+    queries = given_texts([query])
     places = [*(files or []), *(more or [])]
     if not places and index is None:
         raise BadInput("nothing to search; name files or folders with --in, or a saved index with --index")
     documents = list(read_documents(places))
-    loaded = None if method == "bm25" else load(model)
+    loaded = None if method == "bm25" else load_model(model)
     if int8:
         if loaded is None:
             raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
         passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
         loaded = quantised(loaded, "embed", passages if places else queries)
-    found = Index.load(index, loaded) if index is not None and not places else _built(documents, loaded, index)
-    cross = None if rerank is None else load(rerank)
-    results = found.search(queries, top=top, method=method, rerank_with=cross)  # type: ignore[arg-type]
+    found = Index.load(index, loaded) if index is not None and not places else _build(documents, loaded, index)
+    cross = None if rerank is None else load_model(rerank)
+    results = found.search(queries, top=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):
-        if json:
-            print_json({"query": asked, "results": [hit.to_dict() for hit in hits]})
-            continue
-        for hit in hits:
-            typer.echo(f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shown(hit.text, 200)}")
+        yield (
+            {"query": asked, "results": [hit.to_dict() for hit in hits]},
+            [f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shorten(hit.text, 200)}" for hit in hits],
+        )
 
 
-def _built(documents: "list[Document]", model: "Model | None", folder: Path | None) -> "Index":
+def _build(documents: "list[Document]", model: "Model | None", folder: Path | None) -> "Index":
     """Build the index, and save it if a folder is named."""
     from clearhead.pipelines.search.index import Index
 
@@ -82,68 +80,52 @@ def _built(documents: "list[Document]", model: "Model | None", folder: Path | No
     return built
 
 
+@verb
 def cluster(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: ModelOption = None,
-    threshold: Annotated[float | None, typer.Option(help="How near, by cosine, texts of a group are.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="How many groups to make, by k-means.")] = None,
+    texts: Texts,
+    model: Loaded,
+    threshold: Annotated[float | None, typer.Option(help="How near, by cosine, texts of a cluster are.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="How many clusters to make, by k-means.")] = None,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
-    """Group texts by meaning: the size of each group and its most central text, or with --json its members too.
+) -> Rows:
+    """Group texts by meaning: the size of each cluster and its most central text, or with --json its members too.
 
     Example: `clearhead cluster --in texts.txt --threshold 0.6`
     """
-    from clearhead.errors import BadInput, require
-    from clearhead.pipelines.model import load
-
     require((threshold is None) != (clusters is None), "give --threshold or --clusters, one of the two", BadInput)
-    wanted = given_texts(texts, file)
-    loaded = load(model)
     if int8:
-        loaded = quantised(loaded, "embed", wanted)
-    with progress("embedding", len(wanted)) as advance:
-        groups = loaded.cluster(wanted, threshold=threshold, clusters=clusters, progress=advance)
+        model = quantised(model, "embed", texts)
+    with progress("embedding", len(texts)) as advance:
+        groups = model.cluster(texts, threshold=threshold, clusters=clusters, progress=advance)
     for group in groups:
-        if json:
-            print_json({"text": wanted[group.centre], **group.to_dict()})
-        else:
-            typer.echo(f"{len(group.members):>6}  {shown(wanted[group.centre], 100)}")
+        centre = texts[group.centre]
+        yield {"text": centre, **group.to_dict()}, [f"{len(group.members):>6}  {shorten(centre, 100)}"]
 
 
+@verb
 def duplicates(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: ModelOption = None,
+    texts: Texts,
+    model: Loaded,
     threshold: Annotated[float, typer.Option(help="How near, by cosine, two texts must be.")] = 0.9,
     drop: Annotated[bool, typer.Option("--drop", help="Print the texts themselves, without the duplicates.")] = False,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Find texts that repeat another, letter for letter or nearly; they are counted from 0.
 
     Example: `clearhead duplicates --in texts.txt --drop > different.txt`
     """
     from clearhead.pipelines.clustering import kept
-    from clearhead.pipelines.model import load
 
-    wanted = given_texts(texts, file)
-    loaded = load(model)
     if int8:
-        loaded = quantised(loaded, "embed", wanted)
+        model = quantised(model, "embed", texts)
     with progress("embedding", None) as advance:
-        found = loaded.duplicates(wanted, threshold=threshold, progress=advance)
+        found = model.duplicates(texts, threshold=threshold, progress=advance)
     if drop:
-        for place in kept(len(wanted), found):
-            if json:
-                print_json({"index": place, "text": wanted[place]})
-            else:
-                typer.echo(wanted[place])
+        for place in kept(len(texts), found):
+            yield {"index": place, "text": texts[place]}, [texts[place]]
         return
     for one in found:
-        if json:
-            print_json({**one.to_dict(), "texts": [wanted[one.first], wanted[one.second]]})
-        else:
-            kind = "copy " if one.exact else f"{one.score:.3f}"
-            typer.echo(f"{kind}  {one.first} {shown(wanted[one.first])}  =  {one.second} {shown(wanted[one.second])}")
+        both = [texts[one.first], texts[one.second]]
+        kind = "copy " if one.exact else f"{one.score:.3f}"
+        line = f"{kind}  {one.first} {shorten(both[0])}  =  {one.second} {shorten(both[1])}"
+        yield {**one.to_dict(), "texts": both}, [line]

@@ -1,35 +1,54 @@
 """Verbs that understand text: ask, fill, classify, tag, compare, choose."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clearhead.cli.options import (
     Int8Option,
-    JsonOption,
-    ModelOption,
-    SkillOption,
-    TextsArgument,
-    TextsOption,
-    check_texts,
-    given_texts,
-    print_json,
+    Loaded,
+    LoadedWithSkill,
+    Shared,
+    Texts,
+    comma_separated,
+    nonempty,
     progress,
     quantised,
     read_sources,
-    shown,
+    verb,
 )
-from clearhead.cli.render import Mark, around, changed, for_people, marked, say, scored, tell
+from clearhead.cli.render import (
+    Line,
+    Mark,
+    Rows,
+    coloured_score,
+    difference,
+    in_colour,
+    in_context,
+    marked,
+    scored,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.fill_mask import Prediction
+    from clearhead.pipelines.question_answering import Answer
+    from clearhead.pipelines.token_classification import Tagged
 
 
+ContextOption = Annotated[
+    list[str] | None, typer.Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
+]
+Contexts = Annotated[list[tuple[str, str]], Shared(read_sources, context=(ContextOption, None))]
+
+
+@verb
 def ask(
-    question: Annotated[str, typer.Argument(help="The question.")],
-    context: Annotated[
-        list[str] | None, typer.Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
-    ] = None,
-    model: ModelOption = None,
-    skill: SkillOption = None,
-    top: Annotated[int, typer.Option(help="How many answers to show.")] = 1,
+    question: Annotated[str, typer.Argument(callback=nonempty, help="The question.")],
+    contexts: Contexts,
+    model: LoadedWithSkill,
+    top_k: Annotated[int, typer.Option(help="How many answers to show, the best first.")] = 1,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -37,182 +56,150 @@ def ask(
             "Default: the skill's own, or 0."
         ),
     ] = None,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
 
     Example: `clearhead ask "When did the war end?" --context history.txt`
     """
-    from clearhead.pipelines.model import load
-
-    check_texts([question])
-    sources = context or ["-"]
-    texts = read_sources(sources)
-    loaded = load(model, skill=skill)
+    texts = [text for _, text in contexts]
     with progress("reading", len(texts)) as advance:
-        results = loaded.answer(question, texts, top=top, threshold=threshold, progress=advance)
-    for source, text, found in zip(sources, texts, results, strict=True):
-        if json:
-            print_json({"question": question, "context": source, **found.to_dict()})
-            continue
-        where = f"  {source}" if len(sources) > 1 else ""
-        if found.text is None:
-            typer.echo(f"{found.score:.3f}  (no answer){where}")
-            continue
-        for one in found.candidates:
-            tell(one.score, shown(one.text, 200), f"({one.start}–{one.end}){where}")
-            if for_people():
-                say(around(text, Mark(one.start, one.end)))
+        results = model.answer(question, texts, top=top_k, threshold=threshold, progress=advance)
+    for (name, text), found in zip(contexts, results, strict=True):
+        record = {"question": question, "context": name, **found.to_dict()}
+        yield record, _answer_lines(found, text, f"  {name}" if len(contexts) > 1 else "")
 
 
+def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
+    if found.text is None:
+        yield f"{found.score:.3f}  (no answer){where}"
+        return
+    for one in found.candidates:
+        yield scored(one.score, shorten(one.text, 200), f"({one.start}–{one.end}){where}")
+        if in_colour():
+            yield in_context(text, Mark(one.start, one.end))
+
+
+@verb
 def fill(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: ModelOption = None,
-    top: Annotated[int, typer.Option(help="How many words to show for each mask.")] = 5,
+    texts: Texts,
+    model: Loaded,
+    top_k: Annotated[int, typer.Option(help="How many words to show for each mask.")] = 5,
     candidates: Annotated[str | None, typer.Option(help="Rank only these words, separated by commas.")] = None,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Fill the masks of a text; write the model's own mask, such as [MASK], where a word is wanted.
 
     Example: `clearhead fill "If you don't want to inhale virus, wear a [MASK]."`
     """
-    from clearhead.pipelines.model import load
-
-    wanted = given_texts(texts, file)
-    words = [word.strip() for word in candidates.split(",")] if candidates is not None else None
-    loaded = load(model)
     if int8:
-        loaded = quantised(loaded, "fill", wanted)
-    with progress("filling", len(wanted)) as advance:
-        results = loaded.fill(wanted, top=top, candidates=words, progress=advance)
-    for text, found in zip(wanted, results, strict=True):
-        if json:
-            print_json({"text": text, **found.to_dict()})
-            continue
-        for one in found.predictions:
-            if for_people():
-                line = scored(one.score, f"{one.token:<16}", "")
-                say(line.append_text(marked(one.sequence, [changed(text, one.sequence)])))
-                continue
-            typer.echo(f"{one.score:.3f}  {one.token:<16} {shown(one.sequence, 100)}")
+        model = quantised(model, "fill", texts)
+    with progress("filling", len(texts)) as advance:
+        results = model.fill(texts, top=top_k, candidates=comma_separated(candidates), progress=advance)
+    for text, found in zip(texts, results, strict=True):
+        yield {"text": text, **found.to_dict()}, (_filled_line(text, one) for one in found.predictions)
 
 
+def _filled_line(text: str, one: "Prediction") -> Line:
+    if not in_colour():
+        return f"{one.score:.3f}  {one.token:<16} {shorten(one.sequence, 100)}"
+    filled = marked(one.sequence, [difference(text, one.sequence)])
+    return coloured_score(one.score, f"{one.token:<16}", "").append_text(filled)
+
+
+@verb
 def classify(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: ModelOption = None,
-    skill: SkillOption = None,
-    top: Annotated[
+    texts: Texts,
+    model: LoadedWithSkill,
+    top_k: Annotated[
         int | None, typer.Option(help="How many labels to show. Default: the best; all with --json.")
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(help="Labels of your own, divided by commas; for a checkpoint trained on inference."),
+        typer.Option(
+            help="Labels of your own, separated by commas; for a checkpoint trained on inference (zero-shot)."
+        ),
     ] = None,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Classify texts of any length.
 
     Example: `clearhead classify "Text WIN to 80086 to claim your free prize" --skill spam`
     """
     from clearhead.pipelines.classification import TEMPLATE
-    from clearhead.pipelines.model import load
 
-    wanted = given_texts(texts, file)
-    loaded = load(model, skill=skill)
-    own = None if labels is None else [label.strip() for label in labels.split(",") if label.strip()]
-    if int8 and own is None:
-        loaded = quantised(loaded, "classify", wanted)
-    elif int8 and own is not None:
-        loaded = quantised(loaded, "compare", ((text, TEMPLATE.format(label)) for text in wanted for label in own))
-    with progress("classifying", len(wanted)) as advance:
-        if own is None:
-            results = loaded.classify(wanted, top=top, progress=advance)
+    own = [label for label in comma_separated(labels) or [] if label]
+    if int8 and labels is None:
+        model = quantised(model, "classify", texts)
+    elif int8:
+        model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in texts for label in own))
+    with progress("classifying", len(texts)) as advance:
+        if labels is None:
+            results = model.classify(texts, top=top_k, progress=advance)
         else:
-            results = loaded.zero_shot(wanted, own, top=top, progress=advance)
-    for text, found in zip(wanted, results, strict=True):
-        if json:
-            print_json({"text": text, **found.to_dict()})
-            continue
-        for label, score in list(found.scores.items())[: top or 1]:
-            tell(score, f"{label:<15}", shown(text))
+            results = model.zero_shot(texts, own, top=top_k, progress=advance)
+    for text, found in zip(texts, results, strict=True):
+        best = list(found.scores.items())[: top_k or 1]
+        yield {"text": text, **found.to_dict()}, (scored(score, f"{label:<15}", shorten(text)) for label, score in best)
 
 
+@verb
 def tag(
-    texts: TextsArgument = None,
-    file: TextsOption = None,
-    model: ModelOption = None,
-    skill: SkillOption = None,
-    strategy: Annotated[str, typer.Option(help="How pieces become entities: first, simple, average or max.")] = "first",
+    texts: Texts,
+    model: LoadedWithSkill,
+    aggregation_strategy: Annotated[
+        str,
+        typer.Option(
+            help="How the labels of tokens become those of words and entities: first, simple, average or max."
+        ),
+    ] = "first",
     words: Annotated[bool, typer.Option("--words", help="Show every word's label, not the entities.")] = False,
     int8: Int8Option = False,
-    json: JsonOption = False,
-) -> None:
+) -> Rows:
     """Find the entities of texts of any length, or label every word.
 
     Example: `clearhead tag "Ada Lovelace lived in London."`
     """
-    from clearhead.pipelines.model import load
-
-    wanted = given_texts(texts, file)
-    loaded = load(model, skill=skill)
     if int8:
-        loaded = quantised(loaded, "tag", wanted)
-    with progress("tagging", len(wanted)) as advance:
-        results = loaded.tag(wanted, strategy=strategy, progress=advance)  # type: ignore[arg-type]
-    for text, found in zip(wanted, results, strict=True):
-        if json:
-            print_json({"text": text, **found.to_dict()})
-            continue
-        if for_people():
-            say(marked(text, [Mark(one.start, one.end, one.label) for one in found.entities]))
-        for one in found.words if words else found.entities:
-            tell(one.score, f"{one.label:<9}", f"{one.text}  ({one.start}–{one.end})")
+        model = quantised(model, "tag", texts)
+    with progress("tagging", len(texts)) as advance:
+        results = model.tag(texts, strategy=aggregation_strategy, progress=advance)  # type: ignore[arg-type]
+    for text, found in zip(texts, results, strict=True):
+        yield {"text": text, **found.to_dict()}, _tag_lines(text, found, words=words)
 
 
+def _tag_lines(text: str, found: "Tagged", *, words: bool) -> Iterator[Line]:
+    if in_colour():
+        yield marked(text, [Mark(one.start, one.end, one.label) for one in found.entities])
+    for one in found.words if words else found.entities:
+        yield scored(one.score, f"{one.label:<9}", f"{one.text}  ({one.start}–{one.end})")
+
+
+@verb
 def compare(
-    first: Annotated[str, typer.Argument(help="One text.")],
-    second: Annotated[str, typer.Argument(help="The other text.")],
-    model: ModelOption = None,
-    skill: SkillOption = None,
-    top: Annotated[int | None, typer.Option(help="How many labels to show.")] = None,
-    json: JsonOption = False,
-) -> None:
+    first: Annotated[str, typer.Argument(callback=nonempty, help="One text.")],
+    second: Annotated[str, typer.Argument(callback=nonempty, help="The other text.")],
+    model: LoadedWithSkill,
+    top_k: Annotated[int | None, typer.Option(help="How many labels to show.")] = None,
+) -> Rows:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
 
     Example: `clearhead compare "A man sleeps." "Nobody is awake."`
     """
-    from clearhead.pipelines.model import load
-
-    check_texts([first])
-    check_texts([second])
-    found = load(model, skill=skill).compare(first, second, top=top)
-    if json:
-        print_json({"first": first, "second": second, **found.to_dict()})
-        return
-    for label, score in found.scores.items():
-        tell(score, label)
+    found = model.compare(first, second, top=top_k)
+    lines = (scored(score, label) for label, score in found.scores.items())
+    yield {"first": first, "second": second, **found.to_dict()}, lines
 
 
+@verb
 def choose(
-    context: Annotated[str, typer.Argument(help="What comes before.")],
+    context: Annotated[str, typer.Argument(callback=nonempty, help="What comes before.")],
     candidates: Annotated[list[str], typer.Argument(help="The candidates.")],
-    model: ModelOption = None,
-    json: JsonOption = False,
-) -> None:
+    model: Loaded,
+) -> Rows:
     """Choose the candidate that fits a context best.
 
     Example: `clearhead choose "She opened the umbrella because" "it rained." "it was Monday."`
     """
-    from clearhead.pipelines.model import load
-
-    check_texts([context])
-    found = load(model).choose(context, candidates)
-    if json:
-        print_json({"context": context, **found.to_dict()})
-        return
-    for score, text in sorted(zip(found.scores, candidates, strict=True), key=lambda pair: -pair[0]):
-        tell(score, shown(text, 100))
+    found = model.choose(context, candidates)
+    ranked = sorted(zip(found.scores, candidates, strict=True), key=lambda pair: -pair[0])
+    yield {"context": context, **found.to_dict()}, (scored(score, shorten(text, 100)) for score, text in ranked)
