@@ -19,7 +19,6 @@ import torch
 
 from clearhead.data.batch import Batch
 from clearhead.data.masking import Masked, Masking, Vocabulary
-from clearhead.data.rng import rng
 from clearhead.models.bert import BertConfig
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
@@ -42,7 +41,7 @@ class RandomText:
 
     def batch(self, index: int) -> Batch:
         lengths = [self.length] * (self.tokens // self.length) if self.length else self._natural(index)
-        ids = rng(0, index).integers(1000, 30_000, self.tokens)
+        ids = np.random.default_rng((0, index)).integers(1000, 30_000, self.tokens)
         return Batch(torch.from_numpy(ids), Packed.of(lengths))
 
     def batches_in(self, epochs: float) -> int:

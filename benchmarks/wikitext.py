@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import BUILD, RecurrentLMConfig
 from clearhead.nn.layout import Packed
@@ -62,7 +62,7 @@ class Row:
     def batch(self, index: int) -> Batch:
         per_epoch = self.batches_in(1)
         epoch, number = divmod(index, per_epoch)
-        draw = rng(self.seed, epoch)
+        draw = rng(Stream.EPOCH_ORDER, self.seed, epoch)
         shift, each = int(draw.integers(WINDOW)), TOKENS // WINDOW
         order = draw.permutation((len(self.ids) - 1) // WINDOW - 1)
         starts = shift + WINDOW * order[number * each : (number + 1) * each]

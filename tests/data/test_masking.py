@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
 from clearhead.data.masking import Masked, Masking, Vocabulary, choose_spans, choose_words, mask, span_lengths
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadConfig
 from clearhead.text import train_tokenizer
 
@@ -73,7 +73,7 @@ def test_exactly_the_stated_number_is_chosen_and_nothing_special(masking: Maskin
     batch = batch_of()
     ordinary = ~VOCABULARY.special[batch.ids.numpy()]
     for index in range(50):
-        masked = mask(batch, VOCABULARY, masking, rng(0, index))
+        masked = mask(batch, VOCABULARY, masking, rng(Stream.MASKING, 0, index))
         where, labels = masked.targets["where"], masked.targets["labels"]
         assert len(where) == round(rate * ordinary.sum())
         assert bool((where.diff() > 0).all())
@@ -87,7 +87,7 @@ def test_exactly_the_stated_number_is_chosen_and_nothing_special(masking: Maskin
 def test_counts_are_rounded_to_a_multiple() -> None:
     assert [Masking(multiple=8).count(n) for n in (0, 3, 10, 100, 1000)] == [0, 3, 8, 16, 152]
     assert [Masking().count(n) for n in (0, 1, 10, 1000)] == [0, 1, 2, 150]
-    batch = mask(batch_of(), VOCABULARY, Masking(multiple=32), rng(0))
+    batch = mask(batch_of(), VOCABULARY, Masking(multiple=32), rng(Stream.MASKING, 0))
     assert len(batch.targets["where"]) % 32 == 0
 
 
@@ -136,7 +136,7 @@ def test_long_words_are_as_likely_as_short_ones(choose: Callable[..., tuple[np.n
     draws = 100
     times = np.zeros(len(owner))
     for index in range(draws):
-        times[choose(sizes, count, rng(6, index))[0]] += 1
+        times[choose(sizes, count, rng(Stream.MASKING, 6, index))[0]] += 1
     for size in range(1, 5):
         here = sizes[owner] == size
         # spans make neighbours rise and fall together, so a word is not an independent draw
@@ -148,26 +148,32 @@ def test_whole_words_are_whole() -> None:
     batch = batch_of()
     words = words_of(batch)
     for index in range(50):
-        where = mask(batch, VOCABULARY, Masking(whole_words=True), rng(1, index)).targets["where"].numpy()
+        where = (
+            mask(batch, VOCABULARY, Masking(whole_words=True), rng(Stream.MASKING, 1, index)).targets["where"].numpy()
+        )
         assert np.isin(words, words[where]).sum() == len(where)
 
 
 def test_a_word_that_does_not_fit_is_passed_over() -> None:
     for index in range(30):
-        chosen, _ = choose_words(np.array([4, 4, 1, 4]), 5, rng(2, index))
+        chosen, _ = choose_words(np.array([4, 4, 1, 4]), 5, rng(Stream.MASKING, 2, index))
         assert chosen.tolist() in ([0, 1, 2, 3, 8], [4, 5, 6, 7, 8], [8, 9, 10, 11, 12])
-        assert len(choose_words(np.array([2, 2, 2]), 3, rng(2, index))[0]) == 2
+        assert len(choose_words(np.array([2, 2, 2]), 3, rng(Stream.MASKING, 2, index))[0]) == 2
 
 
 def test_words_end_with_their_sequence() -> None:
     batch = Batch.of([[TOKENIZER.cls_id, WORDS[0], PIECES[0]], [PIECES[1], PIECES[2], TOKENIZER.sep_id]])
     for index in range(20):
-        where = mask(batch, VOCABULARY, Masking(rate=0.5, whole_words=True), rng(3, index)).targets["where"].tolist()
+        where = (
+            mask(batch, VOCABULARY, Masking(rate=0.5, whole_words=True), rng(Stream.MASKING, 3, index))
+            .targets["where"]
+            .tolist()
+        )
         assert where in ([1, 2], [3, 4])
 
 
 def test_span_lengths_are_those_of_spanbert() -> None:
-    lengths = span_lengths(400_000, rng(4))[:-1]
+    lengths = span_lengths(400_000, rng(Stream.MASKING, 4))[:-1]
     chances = 0.2 * 0.8 ** np.arange(10)
     chances /= chances.sum()
     counts = np.bincount(lengths, minlength=11)[1:]
@@ -182,7 +188,7 @@ def test_spans_are_runs_of_whole_words_of_one_fate() -> None:
     owner = np.repeat(np.arange(2000), sizes)
     found = []
     for index in range(60):
-        pieces, lots = choose_spans(sizes, 600, rng(5, index))
+        pieces, lots = choose_spans(sizes, 600, rng(Stream.MASKING, 5, index))
         assert len(pieces) == len(set(pieces.tolist())) == 600
         cut = 0
         for lot in np.unique(lots):
@@ -210,7 +216,7 @@ def test_a_masked_batch_depends_on_seed_and_number_alone(masking: Masking) -> No
 
 @pytest.mark.parametrize("masking", VARIANTS)
 def test_batches_with_nothing_to_mask(masking: Masking) -> None:
-    empty = mask(Batch.of([[TOKENIZER.cls_id, TOKENIZER.sep_id]]), VOCABULARY, masking, rng(0))
+    empty = mask(Batch.of([[TOKENIZER.cls_id, TOKENIZER.sep_id]]), VOCABULARY, masking, rng(Stream.MASKING, 0))
     assert len(empty.targets["where"]) == len(empty.targets["labels"]) == 0
 
 
@@ -218,7 +224,7 @@ def test_the_original_batch_and_its_targets_stay() -> None:
     batch = batch_of()
     batch.targets["next_sentence"] = torch.zeros(30, dtype=torch.int64)
     before = batch.ids.clone()
-    masked = mask(batch, VOCABULARY, Masking(), rng(0))
+    masked = mask(batch, VOCABULARY, Masking(), rng(Stream.MASKING, 0))
     assert_close(batch.ids, before)
     assert set(masked.targets) == {"next_sentence", "where", "labels"}
     assert set(batch.targets) == {"next_sentence"}

@@ -9,7 +9,7 @@ import torch
 from clearhead.data.batch import Batch
 from clearhead.data.masking import Permuted, permute
 from clearhead.data.pretraining import PackedText
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadConfig
 from clearhead.text import train_tokenizer
 from clearhead.training.step import split_batch
@@ -22,7 +22,7 @@ SPECIAL = np.arange(40) < 5
 def asked(lengths, seed=0, share=1 / 6):
     draw = np.random.default_rng(seed)
     texts = [[*draw.integers(5, 40, n).tolist(), 4, 3] for n in lengths]
-    return permute(Batch.of(texts), SPECIAL, share, rng(seed))
+    return permute(Batch.of(texts), SPECIAL, share, rng(Stream.PERMUTATION, seed))
 
 
 def test_ranks_are_an_order_of_the_asked_words():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.data.seq2seq import Corrupted, Corruption, corrupt, parts_of, sentinels
 from clearhead.errors import BadConfig, BadInput
 from clearhead.text import train_tokenizer
@@ -22,7 +22,7 @@ def corrupted(lengths, seed=0, **options):
     """Texts whose words are all different."""
     starts = np.cumsum([2, *lengths])
     texts = [[*range(start, start + n), END] for start, n in zip(starts, lengths, strict=False)]
-    batch = corrupt(Batch.of(texts), SENTINELS, END, Corruption(**options), rng(seed))
+    batch = corrupt(Batch.of(texts), SENTINELS, END, Corruption(**options), rng(Stream.SPAN_CORRUPTION, seed))
     taken = [row.tolist() for row in batch.layout.split(batch.ids)]
     kept = [row.tolist() for row in batch.source.layout.split(batch.source.ids)]
     return texts, kept, taken
@@ -72,7 +72,7 @@ def test_of_a_single_word_nothing_is_taken():
 
 def test_all_ways_to_cut_are_equally_likely():
     """A length of 6 has 10 ways to be cut into 3 parts; each comes in a tenth of the draws."""
-    draw, count = rng(4), 20_000
+    draw, count = rng(Stream.SPAN_CORRUPTION, 4), 20_000
     found = Counter(tuple(parts_of(6, 3, draw).tolist()) for _ in range(count))
     assert len(found) == 10
     assert all(sum(parts) == 6 and min(parts) >= 1 for parts in found)

@@ -1,5 +1,6 @@
 """A compiled step serves batches of all shapes: few compilations, whatever the numbers of sequences and tokens."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +8,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import rng
 from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.nn import attention as attend
 from clearhead.nn.attention import MaskSpec
@@ -47,7 +47,7 @@ def make_task(kind: str) -> Task:
 
 
 def make_batch(index: int) -> Batch:
-    draw = rng(0, index)
+    draw = np.random.default_rng((0, index))
     lengths = draw.integers(2, LENGTH, size=2 + index % 7).tolist()
     total = sum(lengths)
     where = torch.arange(0, total, 2 + index % 3)

@@ -222,7 +222,7 @@ def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
     metric, good = GOOD[kind]
     ending = {"tag": "conll", "answer": "json"}.get(kind, "jsonl")
     train, dev = (data_for(kind, tmp_path / f"{n}.{ending}", 96, n) for n in (1, 2))
-    recipe = Finetune(length=48, items=16, train=steps(300))
+    recipe = Finetune(length=48, items=16, train=steps(600 if kind == "label" else 300))
     outcome = finetune(kind, base, train, tmp_path / "out", dev=dev, recipe=recipe)
     assert outcome.metrics[metric] > good
     again = ch.load(tmp_path / "out")

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput
 from clearhead.training import checkpoint
-from clearhead.training.checkpoint import TENSORS, checkpoints
+from clearhead.training.checkpoint import NUMBERS, TENSORS, checkpoints
 from clearhead.training.settings import Every
 from training.toy import ToySource, ToyTask, final_tensors, rows, run
 
@@ -108,6 +109,17 @@ def test_only_the_newest_are_kept(undisturbed):
 
 def test_rows_come_once(undisturbed):
     assert [row["step"] for row in rows(undisturbed)] == [2, 4, 6, 8, 10, 12]
+
+
+def test_a_run_of_another_data_order_is_refused(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    for path in checkpoints(folder):
+        numbers = json.loads((path / NUMBERS).read_text())
+        assert numbers.pop("data_order") == 2  # the first had no number
+        (path / NUMBERS).write_text(json.dumps(numbers))
+    with pytest.raises(BadConfig, match=r"in order 1, this version of clearhead in order 2; end the run with"):
+        run(folder)
 
 
 def test_changed_settings_are_named(undisturbed):

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
 from clearhead import io
 from clearhead.data.batch import Batch
-from clearhead.data.rng import rng
 from clearhead.hub.weights import read_tensors
 from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.nn.heads import Network
@@ -81,7 +81,7 @@ class ToySource:
         self.seed, self.batches = seed, batches
 
     def batch(self, index: int) -> Batch:
-        draw = rng(self.seed, index)
+        draw = np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, index])))
         lengths = draw.integers(3, 9, size=int(draw.integers(2, 6)))
         starts = draw.integers(1, VOCABULARY - 12, size=len(lengths))
         sequences = [list(range(start, start + length)) for start, length in zip(starts, lengths, strict=True)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data.batch import Batch, Ints, cut_by_cost, group_by_length
-from clearhead.data.rng import order, rng
+from clearhead.data.rng import Stream, order, rng
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
 from clearhead.text.encoding import Special, Template
@@ -242,8 +242,7 @@ class FineTuning:
             return _sorted_inside(cut_by_cost(shuffled, self._cost, self._size), self._lengths)
         pool = np.cumsum(self._cost[shuffled]) // (_POOL * self._size)
         batches = cut_by_cost(shuffled[np.lexsort((-self._lengths[shuffled], pool))], self._cost, self._size)
-        # another place than the one `order` draws from
-        return [batches[i] for i in rng(self._seed, epoch, 1).permutation(len(batches))]
+        return [batches[i] for i in rng(Stream.BATCH_ORDER, self._seed, epoch).permutation(len(batches))]
 
 
 class InOrder:

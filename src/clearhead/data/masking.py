@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
-from clearhead.data.rng import Derived, Source, rng
+from clearhead.data.rng import Derived, Source, Stream, rng
 from clearhead.data.shards import spread
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
@@ -87,7 +87,6 @@ def _pieces(sizes: Ints, words: Ints) -> Ints:
     return np.repeat(starts[words], sizes[words]) + spread(sizes[words])
 
 
-_MASKING_DRAW = 2  # keeps these draws apart from the order of an epoch and from the draws of pairs
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
@@ -161,7 +160,8 @@ class Masked(Derived):
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
-        return mask(self.source.batch(index), self._vocabulary, self._masking, rng(self._seed, index, _MASKING_DRAW))
+        draw = rng(Stream.MASKING, self._seed, index)
+        return mask(self.source.batch(index), self._vocabulary, self._masking, draw)
 
 
 def mask(batch: Batch, vocabulary: Vocabulary, masking: Masking, draw: np.random.Generator) -> Batch:
@@ -201,7 +201,6 @@ def _word_sizes(batch: Batch, candidates: Ints, vocabulary: Vocabulary) -> Ints:
     return np.diff(np.flatnonzero(opens), append=len(candidates))
 
 
-_PERMUTATION_DRAW = 6  # keeps these draws apart from the other draws of a batch
 SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
 
 
@@ -226,7 +225,7 @@ class Permuted(Derived):
         """Make batch number `index`."""
         text = self.source.batch(index)
         text = replace(text, segments=self._segments[text.ids])
-        return permute(text, self._special, self._share, rng(self._seed, index, _PERMUTATION_DRAW))
+        return permute(text, self._special, self._share, rng(Stream.PERMUTATION, self._seed, index))
 
 
 def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.random.Generator) -> Batch:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
-from clearhead.data.rng import Derived, order, rng
+from clearhead.data.rng import Derived, Stream, order, rng
 from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
@@ -46,7 +46,6 @@ def previous_tokens(ids: Tensor, layout: Packed) -> Tensor:
 
 
 _SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
-_DRAW = 3  # keeps this draw apart from the order of an epoch, from those of pairs and of masks
 
 
 class PackedText:
@@ -131,7 +130,7 @@ def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
 
 def _some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
     """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
-    draw = rng(seed, _DRAW)
+    draw = rng(Stream.SHORT_SEQUENCES, seed)
     cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
     front = draw.integers(1, lengths[cut])
     kept = lengths.copy()
@@ -222,7 +221,6 @@ def _put(row: Ints, places: Ints, token: int) -> None:
 
 
 TARGETS = {"next": "next_sentence", "order": "sentence_order"}
-_PAIRS_DRAW = 1  # keeps the draws of a batch apart from the order of an epoch
 
 
 class SentencePairs:
@@ -270,7 +268,7 @@ class SentencePairs:
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
-        draw = rng(self._seed, index, _PAIRS_DRAW)
+        draw = rng(Stream.SENTENCE_PAIRS, self._seed, index)
         epochs, places = np.divmod(np.arange(index * self._pairs, (index + 1) * self._pairs), len(self._from))
         chosen = np.concatenate([self._order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])
         begin, stop = self._from[chosen], self._to[chosen]

@@ -1,11 +1,11 @@
-"""Order and randomness as pure functions of (seed, epoch, index), so that a loader's state is one integer."""
+"""Order and randomness as pure functions of (stream, seed, epoch or index), so that a loader's state is one integer."""
 
+from enum import IntEnum, unique
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clearhead.data.batch import Batch
+from clearhead.data.batch import Batch, Ints
 
 
 class Source(Protocol):
@@ -36,11 +36,31 @@ class Derived:
         return self.source.epoch_of(index)
 
 
-def rng(seed: int, *place: int) -> np.random.Generator:
-    """Give the random numbers that belong to one place, such as (epoch, index): the same on every machine."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *place])))
+DATA_ORDER = 2  # version of all draws together: a run goes on only in the order that it began with
 
 
-def order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+@unique
+class Stream(IntEnum):
+    """What random numbers are for. A number belongs to its stream for ever: a new stream takes a new one."""
+
+    EVALUATION = 0  # has no seed: an evaluation is always the same
+    EPOCH_ORDER = 1
+    BATCH_ORDER = 2  # where batches hold examples of like length
+    VALIDATION_SPLIT = 3
+    SHORT_SEQUENCES = 4
+    SENTENCE_PAIRS = 5
+    MASKING = 6
+    PERMUTATION = 7
+    SPAN_CORRUPTION = 8
+    WORD_WINDOWS = 9
+    DROPOUT = 10
+
+
+def rng(stream: Stream, *place: int) -> np.random.Generator:
+    """Give the random numbers of one place in a stream, such as (seed, index): the same on every machine."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([stream, *place])))
+
+
+def order(count: int, seed: int, epoch: int) -> Ints:
     """Give the order in which an epoch goes through `count` examples."""
-    return rng(seed, epoch).permutation(count)
+    return rng(Stream.EPOCH_ORDER, seed, epoch).permutation(count)

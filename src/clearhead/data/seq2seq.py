@@ -17,7 +17,7 @@ from clearhead.data.batch import Batch, Ints
 from clearhead.data.dataset import FineTuning, TokenizedDataset, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.formats import read_pairs
-from clearhead.data.rng import Derived, Source, rng
+from clearhead.data.rng import Derived, Source, Stream, rng
 from clearhead.errors import BadInput, require
 from clearhead.io import content_suffix, read_lines
 from clearhead.text.tokenizer import Tokenizer
@@ -124,9 +124,6 @@ def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
         yield PairExample(fields[first], fields[second])
 
 
-_DRAW = 5  # keeps these draws apart from the other draws of a batch
-
-
 @dataclass(frozen=True, kw_only=True)
 class Corruption:
     """How much is taken out, and in runs of what length on average: published values."""
@@ -164,7 +161,7 @@ class Corrupted(Derived):
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
-        draw = rng(self._seed, index, _DRAW)
+        draw = rng(Stream.SPAN_CORRUPTION, self._seed, index)
         return corrupt(self.source.batch(index), self._sentinels, self._end, self._corruption, draw)
 
 

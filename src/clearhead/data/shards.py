@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.batch import Ints, Item, chunks
 from clearhead.data.corpus import Corpus
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.io import Progress, read_object, staged, write_json
 from clearhead.text.encoding import Layout, Special
@@ -23,7 +23,6 @@ from clearhead.text.tokenizer import Tokenizer
 MANIFEST = "manifest.json"
 PARTS = ("tokens", "sentences", "documents")
 SPLITS = ("train", "held-out")
-_DRAW = 3  # keeps this draw apart from the order of an epoch
 
 
 class Shards:
@@ -76,7 +75,7 @@ class Shards:
         count = len(self.document_starts) - 1
         # two at least, where there are enough, because a false pair needs another document
         held = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
-        order = rng(0, 0, _DRAW).permutation(count)
+        order = rng(Stream.VALIDATION_SPLIT).permutation(count)
         found = np.sort(order[:held] if name == "held-out" else order[held:])
         require(
             len(found) > 0,

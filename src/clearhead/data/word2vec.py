@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
 from clearhead.data.masking import special_tokens
-from clearhead.data.rng import order, rng
+from clearhead.data.rng import Stream, order, rng
 from clearhead.data.shards import Shards, require_same
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
@@ -23,7 +23,6 @@ from clearhead.text.tokenizer import Tokenizer
 
 Kind = Literal["cbow", "skipgram"]
 _DOCUMENTS = 4096  # counted at a time
-_DRAW = 2  # another place than the one `order` draws from
 
 
 class WordWindows:
@@ -60,7 +59,7 @@ class WordWindows:
         """Make batch number `index`: always the same one."""
         epoch, place = divmod(index, self._chunks)
         chunk = int(order(self._chunks, self._seed, epoch)[place])
-        draw = rng(self._seed, epoch, chunk, _DRAW)
+        draw = rng(Stream.WORD_WINDOWS, self._seed, epoch, chunk)
         words, documents = self._read(chunk)
         kept = draw.random(len(words)) < self._keep[words]
         words, documents = words[kept], documents[kept]

@@ -10,7 +10,7 @@ from clearhead.data.batch import Batch, group_by_length
 from clearhead.data.dataset import DatasetBuilder, TokenizedDataset, ids_of
 from clearhead.data.masking import Masking, Vocabulary, mask
 from clearhead.data.pretraining import next_tokens
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, WrongTask, check_lengths, require
 from clearhead.io import Progress, in_wholes
 from clearhead.models.rnnlm import RecurrentLM
@@ -95,7 +95,7 @@ def _encoded(model: Model | Recurrent, texts: Sequence[str]) -> TokenizedDataset
 
 
 def _hidden_tokens(model: Model, vocabulary: Vocabulary, batch: Batch, number: int) -> Loss:
-    batch = mask(batch, vocabulary, Masking(), rng(0, number)).to(model.device)
+    batch = mask(batch, vocabulary, Masking(), rng(Stream.EVALUATION, number)).to(model.device)
     hidden = model.encoder(batch.ids, batch.layout, batch.segments)
     logits = model.network.heads["masked_lm"](hidden, batch.layout, batch.targets["where"])
     return masked_lm(logits, batch.targets["labels"])

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from clearhead.data.rng import DATA_ORDER
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError
 from clearhead.hub.weights import read_tensors, write_tensors
 from clearhead.io import read_object, staged_whole, write_json
@@ -87,7 +88,12 @@ def save(
             tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
             tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
             write_tensors(tensors, stage / TENSORS)
-            numbers = {"state": state.to_json(), "settings": settings.to_json(), "made_of": fingerprint}
+            numbers = {
+                "data_order": DATA_ORDER,
+                "state": state.to_json(),
+                "settings": settings.to_json(),
+                "made_of": fingerprint,
+            }
             write_json(numbers, stage / NUMBERS, indent=1)
             if on_save is not None:
                 on_save(stage)
@@ -108,6 +114,11 @@ def load(
     numbers = read_object(path / NUMBERS)
     if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
         raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
+    if (began := numbers.get("data_order", 1)) != DATA_ORDER:
+        raise BadConfig(
+            f"the run in {path.parent} draws its data in order {began}, this version of clearhead in order "
+            f"{DATA_ORDER}; end the run with the version that began it, or choose another folder"
+        )
     then, now = numbers["settings"], settings.to_json()
     same = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
     same["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])

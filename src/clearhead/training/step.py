@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import rng
+from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadConfig, BadInput, ClearheadError
 from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Count
@@ -162,7 +162,7 @@ class Passes:
         losses: list[Tensor] = []
         for number, (index, place, piece, counts) in enumerate(parts):
             # a batch has the same dropout whichever rank, session or micro-batch of a step it falls to
-            self._seed(int(rng(self._settings.seed, index, place).integers(2**63)))
+            self._seed(int(rng(Stream.DROPOUT, self._settings.seed, index, place).integers(2**63)))
             with apart(self._module, last=number == len(parts) - 1):
                 ready = steady(piece, self._limit).to(self._device)
                 if self._settings.compile:
