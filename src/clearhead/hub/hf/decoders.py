@@ -5,19 +5,22 @@ from typing import Any
 from torch import Tensor
 
 from clearhead.errors import require
-from clearhead.hub.hf.table import Names, Theirs
+from clearhead.hub.hf.table import Names, Theirs, block
 
 GPT2 = Names(
     prefix="transformer",
     encoder={
         "embeddings.token": "wte",
         "embeddings.position": "wpe",
-        "blocks.{}.norm_1": "h.{}.ln_1",
-        "blocks.{}.attention.qkv": "h.{}.attn.c_attn",
-        "blocks.{}.attention.output": "h.{}.attn.c_proj",
-        "blocks.{}.norm_2": "h.{}.ln_2",
-        "blocks.{}.feedforward.up": "h.{}.mlp.c_fc",
-        "blocks.{}.feedforward.down": "h.{}.mlp.c_proj",
+        **block(
+            "h.{}",
+            norm_1="ln_1",
+            qkv="attn.c_attn",
+            output="attn.c_proj",
+            norm_2="ln_2",
+            up="mlp.c_fc",
+            down="mlp.c_proj",
+        ),
         "norm": "ln_f",
     },
     heads={
@@ -53,12 +56,17 @@ GPT2 = Names(
 
 def _read_t5(content: dict[str, Any]) -> dict[str, Any]:
     """Bring what transformers 5 writes for version 1.1 (`scale_decoder_outputs`) to the published field."""
-    content = dict(content)
-    pad = content.get("pad_token_id", 0)
-    start = content.pop("decoder_start_token_id", pad)
-    require(start == pad, f"decoder_start_token_id {start!r} is not supported; clearhead starts with padding, {pad!r}")
+    content = _starting_with_padding(content, content.get("pad_token_id", 0))
     if content.pop("scale_decoder_outputs", True) is False:
         content["tie_word_embeddings"] = False
+    return content
+
+
+def _starting_with_padding(content: dict[str, Any], default: Any) -> dict[str, Any]:
+    """The configuration without its decoder's first token, which must be the padding (id `default` if not said)."""
+    content = dict(content)
+    pad, start = content.get("pad_token_id", default), content.pop("decoder_start_token_id", default)
+    require(start == pad, f"decoder_start_token_id {start!r} is not supported; clearhead starts with padding, {pad!r}")
     return content
 
 
@@ -67,16 +75,27 @@ def _write_t5(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "decoder_start_token_id": content["pad_token_id"], "is_encoder_decoder": True}
 
 
-def _t5_block(side: str, last: int, *, gated: bool) -> dict[str, Theirs]:
-    ours, theirs = f"{side}_blocks.{{}}", f"{side}.block.{{}}.layer"
-    dense = f"{theirs}.{last}.DenseReluDense"
+def _t5_block(side: str, feedforward: int, *, gated: bool) -> dict[str, Theirs]:
+    """The block of a stack, whose feed-forward is the layer of this number: cross-attention may stand before it."""
+    dense = f"{feedforward}.DenseReluDense"
+    found = block(
+        f"{side}.block.{{}}.layer",
+        ours=f"{side}_blocks.{{}}",
+        qkv=tuple(f"0.SelfAttention.{name}" for name in "qkv"),
+        output="0.SelfAttention.o",
+        norm_1="0.layer_norm",
+        up=(f"{dense}.wi_0", f"{dense}.wi_1") if gated else f"{dense}.wi",
+        down=f"{dense}.wo",
+        norm_2="1.layer_norm",
+    )
+    return found | {f"{side}_blocks.{{}}.norm_{feedforward + 1}": f"{side}.block.{{}}.layer.{feedforward}.layer_norm"}
+
+
+def _cross_attention(layer: str, query: str, key: str, value: str, output: str) -> dict[str, Theirs]:
     return {
-        f"{ours}.attention.qkv": tuple(f"{theirs}.0.SelfAttention.{name}" for name in "qkv"),
-        f"{ours}.attention.output": f"{theirs}.0.SelfAttention.o",
-        f"{ours}.norm_1": f"{theirs}.0.layer_norm",
-        f"{ours}.feedforward.up": (f"{dense}.wi_0", f"{dense}.wi_1") if gated else f"{dense}.wi",
-        f"{ours}.feedforward.down": f"{dense}.wo",
-        f"{ours}.norm_{last + 1}": f"{theirs}.{last}.layer_norm",
+        "decoder_blocks.{}.cross.query": f"{layer}.{query}",
+        "decoder_blocks.{}.cross.key_value": (f"{layer}.{key}", f"{layer}.{value}"),
+        "decoder_blocks.{}.cross.output": f"{layer}.{output}",
     }
 
 
@@ -92,13 +111,7 @@ def _t5(*, gated: bool, tied: bool) -> Names:
             "encoder_norm": "encoder.final_layer_norm",
             "decoder_bias.table": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
             **_t5_block("decoder", 2, gated=gated),
-            "decoder_blocks.{}.cross.query": "decoder.block.{}.layer.1.EncDecAttention.q",
-            "decoder_blocks.{}.cross.key_value": (
-                "decoder.block.{}.layer.1.EncDecAttention.k",
-                "decoder.block.{}.layer.1.EncDecAttention.v",
-            ),
-            "decoder_blocks.{}.cross.output": "decoder.block.{}.layer.1.EncDecAttention.o",
-            "decoder_blocks.{}.norm_2": "decoder.block.{}.layer.1.layer_norm",
+            **_cross_attention("decoder.block.{}.layer.1.EncDecAttention", "q", "k", "v", "o"),
             "decoder_norm": "decoder.final_layer_norm",
         },
         heads={"causal_lm": {} if tied else {"": "lm_head"}},
@@ -119,10 +132,7 @@ T5 = _t5(gated=False, tied=True)
 
 def _read_marian(content: dict[str, Any]) -> dict[str, Any]:
     """Check what the published fields say about the start and about two vocabularies."""
-    content = dict(content)
-    pad = content.get("pad_token_id", 58100)
-    start = content.pop("decoder_start_token_id", 58100)
-    require(start == pad, f"decoder_start_token_id {start!r} is not supported; clearhead starts with padding, {pad!r}")
+    content = _starting_with_padding(content, 58100)
     size = content.get("vocab_size", 58101)
     target = content.pop("decoder_vocab_size", None) or size
     require(target == size, f"decoder_vocab_size {target!r} is not supported; clearhead has one vocabulary of {size!r}")
@@ -141,31 +151,26 @@ def _write_marian(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _marian_block(side: str) -> dict[str, Theirs]:
-    ours, theirs = f"{side}_blocks.{{}}", f"{side}.layers.{{}}"
-    return {
-        f"{ours}.attention.qkv": tuple(f"{theirs}.self_attn.{name}_proj" for name in "qkv"),
-        f"{ours}.attention.output": f"{theirs}.self_attn.out_proj",
-        f"{ours}.norm_1": f"{theirs}.self_attn_layer_norm",
-        f"{ours}.feedforward.up": f"{theirs}.fc1",
-        f"{ours}.feedforward.down": f"{theirs}.fc2",
-    }
+def _marian_block(side: str, norm_2: str) -> dict[str, Theirs]:
+    return block(
+        f"{side}.layers.{{}}",
+        ours=f"{side}_blocks.{{}}",
+        qkv=tuple(f"self_attn.{name}_proj" for name in "qkv"),
+        output="self_attn.out_proj",
+        norm_1="self_attn_layer_norm",
+        up="fc1",
+        down="fc2",
+        norm_2=norm_2,
+    )
 
 
 MARIAN = Names(
     prefix="model",
     encoder={
         "embeddings.token": "shared",
-        **_marian_block("encoder"),
-        "encoder_blocks.{}.norm_2": "encoder.layers.{}.final_layer_norm",
-        **_marian_block("decoder"),
-        "decoder_blocks.{}.cross.query": "decoder.layers.{}.encoder_attn.q_proj",
-        "decoder_blocks.{}.cross.key_value": (
-            "decoder.layers.{}.encoder_attn.k_proj",
-            "decoder.layers.{}.encoder_attn.v_proj",
-        ),
-        "decoder_blocks.{}.cross.output": "decoder.layers.{}.encoder_attn.out_proj",
-        "decoder_blocks.{}.norm_2": "decoder.layers.{}.encoder_attn_layer_norm",
+        **_marian_block("encoder", "final_layer_norm"),
+        **_marian_block("decoder", "encoder_attn_layer_norm"),
+        **_cross_attention("decoder.layers.{}.encoder_attn", "q_proj", "k_proj", "v_proj", "out_proj"),
         "decoder_blocks.{}.norm_3": "decoder.layers.{}.final_layer_norm",
     },
     heads={"causal_lm": {"bias": "final_logits_bias"}},

@@ -3,151 +3,138 @@
 from typing import Any
 
 from clearhead.errors import BadConfig, require
-from clearhead.hub.hf.table import Names, Theirs
+from clearhead.hub.hf.table import Heads, Names, Theirs, block
 
-_BERT_POOLER = "bert.pooler.dense"
-# RoBERTa and ELECTRA have the same
-BLOCK: dict[str, Theirs] = {
-    "blocks.{}.attention.qkv": (
-        "encoder.layer.{}.attention.self.query",
-        "encoder.layer.{}.attention.self.key",
-        "encoder.layer.{}.attention.self.value",
-    ),
-    "blocks.{}.attention.output": "encoder.layer.{}.attention.output.dense",
-    "blocks.{}.norm_1": "encoder.layer.{}.attention.output.LayerNorm",
-    "blocks.{}.feedforward.up": "encoder.layer.{}.intermediate.dense",
-    "blocks.{}.feedforward.down": "encoder.layer.{}.output.dense",
-    "blocks.{}.norm_2": "encoder.layer.{}.output.LayerNorm",
+_EMBEDDINGS: dict[str, Theirs] = {
+    "token": "embeddings.word_embeddings",
+    "position": "embeddings.position_embeddings",
+    "segment": "embeddings.token_type_embeddings",
+    "norm": "embeddings.LayerNorm",
 }
+# BERT, RoBERTa and ELECTRA have the same
+_BLOCK = block(
+    "encoder.layer.{}",
+    qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
+    output="attention.output.dense",
+    norm_1="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    norm_2="output.LayerNorm",
+)
+_ENCODES = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
+
+
+def _embeddings(ours: str = "embeddings") -> dict[str, Theirs]:
+    return {f"{ours}.{name}": theirs for name, theirs in _EMBEDDINGS.items()}
+
+
+def _heads(
+    masked_lm: tuple[str, str, str], classes: tuple[str, str], choice: tuple[str, str], **pretraining: dict[str, Theirs]
+) -> Heads:
+    """The heads that all have: dense, norm and output of the masked LM; the pooler and the output of the others."""
+    dense, norm, output = masked_lm
+    return {
+        "masked_lm": {"dense": dense, "norm": norm, "": output},
+        **pretraining,
+        "classes": _pooled(*classes),
+        "choice": _pooled(*choice),
+        "tags": {"classifier": "classifier"},
+        "span": {"classifier": "qa_outputs"},
+    }
+
+
+def _pooled(pooler: str, classifier: str = "classifier") -> dict[str, Theirs]:
+    return {"pooler.dense": pooler, "classifier": classifier}
+
+
+def _architectures(model: str, **pretraining: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Their classes, whose names begin with `model`, and the heads of each; some have classes of their own."""
+    known = {
+        "Model": (),
+        **pretraining,
+        "ForMaskedLM": ("masked_lm",),
+        "ForSequenceClassification": ("classes",),
+        "ForMultipleChoice": ("choice",),
+        "ForTokenClassification": ("tags",),
+        "ForQuestionAnswering": ("span",),
+    }
+    return {f"{model}{name}": heads for name, heads in known.items()}
+
+
+def _copies(prefix: str, weight: str, bias: tuple[str, str] | None = None) -> dict[str, str | None]:
+    """The tensors that repeat another: the masked LM's output, which shares the tokens' matrix, and its bias."""
+    return {
+        weight: f"{prefix}.embeddings.word_embeddings.weight",
+        **({} if bias is None else dict([bias])),
+        f"{prefix}.embeddings.position_ids": None,
+    }
+
 
 BERT = Names(
     prefix="bert",
-    encoder={
-        "embeddings.token": "embeddings.word_embeddings",
-        "embeddings.position": "embeddings.position_embeddings",
-        "embeddings.segment": "embeddings.token_type_embeddings",
-        "embeddings.norm": "embeddings.LayerNorm",
-        **BLOCK,
-    },
-    heads={
-        "masked_lm": {
-            "dense": "cls.predictions.transform.dense",
-            "norm": "cls.predictions.transform.LayerNorm",
-            "": "cls.predictions",
-        },
-        "pooled": {"dense": _BERT_POOLER},
-        "next_sentence": {"pooler.dense": _BERT_POOLER, "classifier": "cls.seq_relationship"},
-        "classes": {"pooler.dense": _BERT_POOLER, "classifier": "classifier"},
-        "choice": {"pooler.dense": _BERT_POOLER, "classifier": "classifier"},
-        "tags": {"classifier": "classifier"},
-        "span": {"classifier": "qa_outputs"},
-    },
-    architectures={
-        "BertModel": (),
-        "BertForPreTraining": ("masked_lm", "next_sentence"),
-        "BertForMaskedLM": ("masked_lm",),
-        "BertForNextSentencePrediction": ("next_sentence",),
-        "BertForSequenceClassification": ("classes",),
-        "BertForMultipleChoice": ("choice",),
-        "BertForTokenClassification": ("tags",),
-        "BertForQuestionAnswering": ("span",),
-    },
+    encoder={**_embeddings(), **_BLOCK},
+    heads=_heads(
+        ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
+        ("bert.pooler.dense", "classifier"),
+        ("bert.pooler.dense", "classifier"),
+        pooled={"dense": "bert.pooler.dense"},
+        next_sentence=_pooled("bert.pooler.dense", "cls.seq_relationship"),
+    ),
+    architectures=_architectures(
+        "Bert", ForPreTraining=("masked_lm", "next_sentence"), ForNextSentencePrediction=("next_sentence",)
+    ),
     companions=("masked_lm", "next_sentence", "pooled"),
-    redundant={
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-        "bert.embeddings.position_ids": None,
-    },
-    fixed={"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
+    redundant=_copies(
+        "bert", "cls.predictions.decoder.weight", ("cls.predictions.decoder.bias", "cls.predictions.bias")
+    ),
+    fixed=_ENCODES,
 )
-
-
-_ROBERTA_POOLER = "roberta.pooler.dense"
 
 
 def roberta(model: str) -> Names:
     """Make the table; `model` is how their class names begin."""
     return Names(
         prefix="roberta",
-        encoder={
-            "embeddings.token": "embeddings.word_embeddings",
-            "embeddings.position": "embeddings.position_embeddings",
-            "embeddings.segment": "embeddings.token_type_embeddings",
-            "embeddings.norm": "embeddings.LayerNorm",
-            **BLOCK,
-        },
-        heads={
-            "masked_lm": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
-            "pooled": {"dense": _ROBERTA_POOLER},
-            "classes": {"pooler.dense": "classifier.dense", "classifier": "classifier.out_proj"},
-            "choice": {"pooler.dense": _ROBERTA_POOLER, "classifier": "classifier"},
-            "tags": {"classifier": "classifier"},
-            "span": {"classifier": "qa_outputs"},
-        },
-        architectures={
-            f"{model}Model": (),
-            f"{model}ForMaskedLM": ("masked_lm",),
-            f"{model}ForSequenceClassification": ("classes",),
-            f"{model}ForMultipleChoice": ("choice",),
-            f"{model}ForTokenClassification": ("tags",),
-            f"{model}ForQuestionAnswering": ("span",),
-        },
+        encoder={**_embeddings(), **_BLOCK},
+        heads=_heads(
+            ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
+            ("classifier.dense", "classifier.out_proj"),
+            ("roberta.pooler.dense", "classifier"),
+            pooled={"dense": "roberta.pooler.dense"},
+        ),
+        architectures=_architectures(model),
         companions=("masked_lm", "pooled"),
-        redundant={
-            "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
-            "lm_head.decoder.bias": "lm_head.bias",
-            "roberta.embeddings.position_ids": None,
-        },
-        fixed={"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
+        redundant=_copies("roberta", "lm_head.decoder.weight", ("lm_head.decoder.bias", "lm_head.bias")),
+        fixed=_ENCODES,
     )
 
-
-_ALBERT_POOLER = "albert.pooler"
-_LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
 
 ALBERT = Names(
     prefix="albert",
     encoder={
-        "embeddings.inner.token": "embeddings.word_embeddings",
-        "embeddings.inner.position": "embeddings.position_embeddings",
-        "embeddings.inner.segment": "embeddings.token_type_embeddings",
-        "embeddings.inner.norm": "embeddings.LayerNorm",
+        **_embeddings("embeddings.inner"),
         "embeddings.project": "encoder.embedding_hidden_mapping_in",
-        "groups.{}.attention.qkv": (
-            f"{_LAYER}.attention.query",
-            f"{_LAYER}.attention.key",
-            f"{_LAYER}.attention.value",
+        **block(
+            "encoder.albert_layer_groups.{}.albert_layers.0",
+            ours="groups.{}",
+            qkv=("attention.query", "attention.key", "attention.value"),
+            output="attention.dense",
+            norm_1="attention.LayerNorm",
+            up="ffn",
+            down="ffn_output",
+            norm_2="full_layer_layer_norm",
         ),
-        "groups.{}.attention.output": f"{_LAYER}.attention.dense",
-        "groups.{}.norm_1": f"{_LAYER}.attention.LayerNorm",
-        "groups.{}.feedforward.up": f"{_LAYER}.ffn",
-        "groups.{}.feedforward.down": f"{_LAYER}.ffn_output",
-        "groups.{}.norm_2": f"{_LAYER}.full_layer_layer_norm",
     },
-    heads={
-        "masked_lm": {"dense": "predictions.dense", "norm": "predictions.LayerNorm", "": "predictions"},
-        "pooled": {"dense": _ALBERT_POOLER},
-        "sentence_order": {"pooler.dense": _ALBERT_POOLER, "classifier": "sop_classifier.classifier"},
-        "classes": {"pooler.dense": _ALBERT_POOLER, "classifier": "classifier"},
-        "choice": {"pooler.dense": _ALBERT_POOLER, "classifier": "classifier"},
-        "tags": {"classifier": "classifier"},
-        "span": {"classifier": "qa_outputs"},
-    },
-    architectures={
-        "AlbertModel": (),
-        "AlbertForPreTraining": ("masked_lm", "sentence_order"),
-        "AlbertForMaskedLM": ("masked_lm",),
-        "AlbertForSequenceClassification": ("classes",),
-        "AlbertForMultipleChoice": ("choice",),
-        "AlbertForTokenClassification": ("tags",),
-        "AlbertForQuestionAnswering": ("span",),
-    },
+    heads=_heads(
+        ("predictions.dense", "predictions.LayerNorm", "predictions"),
+        ("albert.pooler", "classifier"),
+        ("albert.pooler", "classifier"),
+        pooled={"dense": "albert.pooler"},
+        sentence_order=_pooled("albert.pooler", "sop_classifier.classifier"),
+    ),
+    architectures=_architectures("Albert", ForPreTraining=("masked_lm", "sentence_order")),
     companions=("masked_lm", "sentence_order", "pooled"),
-    redundant={
-        "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
-        "predictions.decoder.bias": "predictions.bias",
-        "albert.embeddings.position_ids": None,
-    },
+    redundant=_copies("albert", "predictions.decoder.weight", ("predictions.decoder.bias", "predictions.bias")),
     fixed={"inner_group_num": 1, "position_embedding_type": "absolute"},
 )
 
@@ -155,96 +142,49 @@ ALBERT = Names(
 DISTILBERT = Names(
     prefix="distilbert",
     encoder={
-        "embeddings.token": "embeddings.word_embeddings",
-        "embeddings.position": "embeddings.position_embeddings",
-        "embeddings.norm": "embeddings.LayerNorm",
-        "blocks.{}.attention.qkv": (
-            "transformer.layer.{}.attention.q_lin",
-            "transformer.layer.{}.attention.k_lin",
-            "transformer.layer.{}.attention.v_lin",
+        **{ours: theirs for ours, theirs in _embeddings().items() if ours != "embeddings.segment"},
+        **block(
+            "transformer.layer.{}",
+            qkv=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+            output="attention.out_lin",
+            norm_1="sa_layer_norm",
+            up="ffn.lin1",
+            down="ffn.lin2",
+            norm_2="output_layer_norm",
         ),
-        "blocks.{}.attention.output": "transformer.layer.{}.attention.out_lin",
-        "blocks.{}.norm_1": "transformer.layer.{}.sa_layer_norm",
-        "blocks.{}.feedforward.up": "transformer.layer.{}.ffn.lin1",
-        "blocks.{}.feedforward.down": "transformer.layer.{}.ffn.lin2",
-        "blocks.{}.norm_2": "transformer.layer.{}.output_layer_norm",
     },
-    heads={
-        "masked_lm": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "": "vocab_projector"},
-        "classes": {"pooler.dense": "pre_classifier", "classifier": "classifier"},
-        "choice": {"pooler.dense": "pre_classifier", "classifier": "classifier"},
-        "tags": {"classifier": "classifier"},
-        "span": {"classifier": "qa_outputs"},
-    },
-    architectures={
-        "DistilBertModel": (),
-        "DistilBertForMaskedLM": ("masked_lm",),
-        "DistilBertForSequenceClassification": ("classes",),
-        "DistilBertForMultipleChoice": ("choice",),
-        "DistilBertForTokenClassification": ("tags",),
-        "DistilBertForQuestionAnswering": ("span",),
-    },
+    heads=_heads(
+        ("vocab_transform", "vocab_layer_norm", "vocab_projector"),
+        ("pre_classifier", "classifier"),
+        ("pre_classifier", "classifier"),
+    ),
+    architectures=_architectures("DistilBert"),
     companions=("masked_lm",),
-    redundant={
-        "vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight",
-        "distilbert.embeddings.position_ids": None,
-    },
+    redundant=_copies("distilbert", "vocab_projector.weight"),
 )
 
-
-_EMBEDDINGS = {
-    "token": "embeddings.word_embeddings",
-    "position": "embeddings.position_embeddings",
-    "segment": "embeddings.token_type_embeddings",
-    "norm": "embeddings.LayerNorm",
-}
 
 ELECTRA = Names(
     prefix="electra",
     encoder={
-        **{f"embeddings.{ours}": theirs for ours, theirs in _EMBEDDINGS.items()},
-        # where they are projected to the model's width
-        **{f"embeddings.inner.{ours}": theirs for ours, theirs in _EMBEDDINGS.items()},
+        **_embeddings(),
+        **_embeddings("embeddings.inner"),  # where they are projected to the model's width
         "embeddings.project": "embeddings_project",
-        **BLOCK,
+        **_BLOCK,
     },
-    heads={
-        "masked_lm": {
-            "dense": "generator_predictions.dense",
-            "norm": "generator_predictions.LayerNorm",
-            "": "generator_lm_head",
-        },
-        "replaced": {
+    heads=_heads(
+        ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
+        ("classifier.dense", "classifier.out_proj"),
+        ("sequence_summary.summary", "classifier"),
+        replaced={
             "dense": "discriminator_predictions.dense",
             "classifier": "discriminator_predictions.dense_prediction",
         },
-        "classes": {"pooler.dense": "classifier.dense", "classifier": "classifier.out_proj"},
-        "choice": {"pooler.dense": "sequence_summary.summary", "classifier": "classifier"},
-        "tags": {"classifier": "classifier"},
-        "span": {"classifier": "qa_outputs"},
-    },
-    architectures={
-        "ElectraModel": (),
-        "ElectraForPreTraining": ("replaced",),
-        "ElectraForMaskedLM": ("masked_lm",),
-        "ElectraForSequenceClassification": ("classes",),
-        "ElectraForMultipleChoice": ("choice",),
-        "ElectraForTokenClassification": ("tags",),
-        "ElectraForQuestionAnswering": ("span",),
-    },
+    ),
+    architectures=_architectures("Electra", ForPreTraining=("replaced",)),
     companions=("masked_lm", "replaced"),
-    redundant={
-        "generator_lm_head.weight": "electra.embeddings.word_embeddings.weight",
-        "electra.embeddings.position_ids": None,
-    },
-    fixed={
-        "is_decoder": False,
-        "add_cross_attention": False,
-        "position_embedding_type": "absolute",
-        "summary_type": "first",
-        "summary_use_proj": True,
-        "summary_activation": "gelu",
-    },
+    redundant=_copies("electra", "generator_lm_head.weight"),
+    fixed={**_ENCODES, "summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"},
 )
 
 
@@ -252,7 +192,7 @@ ELECTRA = Names(
 _RATES = {"global_rope_theta": "full_attention", "local_rope_theta": "sliding_attention"}
 
 
-def read_config(content: dict[str, Any]) -> dict[str, Any]:
+def _read_modernbert(content: dict[str, Any]) -> dict[str, Any]:
     """Bring what transformers 5 writes (`layer_types`, `rope_parameters`) to the fields of the published files."""
     content = dict(content)
     kinds, rates = content.pop("layer_types", None), content.pop("rope_parameters", None)
@@ -273,7 +213,7 @@ def read_config(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def write_config(content: dict[str, Any]) -> dict[str, Any]:
+def _write_modernbert(content: dict[str, Any]) -> dict[str, Any]:
     """Add what transformers 5 reads to what version 4 reads."""
     kinds = [_kind(layer, content["global_attn_every_n_layers"]) for layer in range(content["num_hidden_layers"])]
     rates = {kind: {"rope_type": "default", "rope_theta": content[field]} for field, kind in _RATES.items()}
@@ -294,18 +234,24 @@ def _kind(layer: int, period: int) -> str:
     return "sliding_attention" if layer % period else "full_attention"
 
 
+_TRANSFORM = {"transform.dense": "head.dense", "transform.norm": "head.norm", "classifier": "classifier"}
+_POOLED_TRANSFORM = {ours if ours == "classifier" else f"pooler.{ours}": theirs for ours, theirs in _TRANSFORM.items()}
+
 MODERNBERT = Names(
     prefix="model",
     encoder={
         "embeddings.token": "embeddings.tok_embeddings",
         "embeddings.capital": "embeddings.capital_embeddings",  # our own; transformers leaves it aside
         "embeddings.norm": "embeddings.norm",
-        "blocks.{}.norm_1": "layers.{}.attn_norm",
-        "blocks.{}.attention.qkv": "layers.{}.attn.Wqkv",
-        "blocks.{}.attention.output": "layers.{}.attn.Wo",
-        "blocks.{}.norm_2": "layers.{}.mlp_norm",
-        "blocks.{}.feedforward.up": "layers.{}.mlp.Wi",
-        "blocks.{}.feedforward.down": "layers.{}.mlp.Wo",
+        **block(
+            "layers.{}",
+            norm_1="attn_norm",
+            qkv="attn.Wqkv",
+            output="attn.Wo",
+            norm_2="mlp_norm",
+            up="mlp.Wi",
+            down="mlp.Wo",
+        ),
         "norm": "final_norm",
     },
     heads={
@@ -317,27 +263,12 @@ MODERNBERT = Names(
             "classifier": "next_sentence.classifier",
         },
         "replaced": {"dense": "replaced.dense", "classifier": "replaced.classifier"},
-        "classes": {
-            "pooler.transform.dense": "head.dense",
-            "pooler.transform.norm": "head.norm",
-            "classifier": "classifier",
-        },
-        "choice": {
-            "pooler.transform.dense": "head.dense",
-            "pooler.transform.norm": "head.norm",
-            "classifier": "classifier",
-        },
-        "tags": {"transform.dense": "head.dense", "transform.norm": "head.norm", "classifier": "classifier"},
-        "span": {"transform.dense": "head.dense", "transform.norm": "head.norm", "classifier": "classifier"},
+        "classes": _POOLED_TRANSFORM,
+        "choice": _POOLED_TRANSFORM,
+        "tags": _TRANSFORM,
+        "span": _TRANSFORM,
     },
-    architectures={
-        "ModernBertModel": (),
-        "ModernBertForMaskedLM": ("masked_lm",),
-        "ModernBertForSequenceClassification": ("classes",),
-        "ModernBertForMultipleChoice": ("choice",),
-        "ModernBertForTokenClassification": ("tags",),
-        "ModernBertForQuestionAnswering": ("span",),
-    },
+    architectures=_architectures("ModernBert"),
     companions=("masked_lm", "next_sentence", "replaced"),
     redundant={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     fixed={
@@ -350,6 +281,6 @@ MODERNBERT = Names(
         "decoder_bias": True,
         "rope_scaling": None,
     },
-    read_config=read_config,
-    write_config=write_config,
+    read_config=_read_modernbert,
+    write_config=_write_modernbert,
 )

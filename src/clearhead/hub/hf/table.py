@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint
 
-# theirs: one module, or several whose matrices are stacked to make ours
-Theirs = str | tuple[str, ...]
+Theirs = str | tuple[str, ...]  # one module, or several whose matrices are stacked to make ours
+Heads = dict[str, Mapping[str, Theirs]]
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer; the 1 in norm_1 is part of a name
 
@@ -29,7 +29,7 @@ class Names:
     architectures: Mapping[str, tuple[str, ...]]  # their class → our heads
     # heads that a file may hold beyond its architecture, known by their tensors alone
     companions: tuple[str, ...] = ()
-    # our modules whose matrices are stored on their sides
+    # our modules whose matrices are stored transposed
     transposed: tuple[str, ...] = ()
     # tensors that repeat another one, by its name, or that are no parameters (None)
     redundant: Mapping[str, str | None] = field(default_factory=dict)
@@ -53,6 +53,24 @@ class Names:
     def reads_capitals(self) -> bool:
         """Whether the encoder can have a table for them beside the tokens'."""
         return "embeddings.capital" in self.encoder
+
+
+def block(
+    layer: str, *, ours: str = "blocks.{}", qkv: Theirs, output: str, norm_1: str, up: Theirs, down: str, norm_2: str
+) -> dict[str, Theirs]:
+    """The entries of one Transformer block: each of our modules, and where it is below their `layer`."""
+    modules: dict[str, Theirs] = {
+        "attention.qkv": qkv,
+        "attention.output": output,
+        "norm_1": norm_1,
+        "feedforward.up": up,
+        "feedforward.down": down,
+        "norm_2": norm_2,
+    }
+    return {
+        f"{ours}.{name}": f"{layer}.{theirs}" if isinstance(theirs, str) else tuple(f"{layer}.{one}" for one in theirs)
+        for name, theirs in modules.items()
+    }
 
 
 def their_names(names: Names, ours: str) -> tuple[str, ...]:
@@ -95,8 +113,8 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
         if absent:
             missing.extend(absent)
             continue
-        turned = _is_transposed(names, name)
-        shape = parameter.shape[::-1] if turned else parameter.shape
+        transposed = _is_transposed(names, name)
+        shape = parameter.shape[::-1] if transposed else parameter.shape
         share = (shape[0] // len(parts), *shape[1:])
         for part in parts:
             if tensors[part].shape != share or not tensors[part].is_floating_point():
@@ -105,7 +123,7 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
                     f"asks for floats of shape {share}; config.json and the weights are from different models"
                 )
         tensor = tensors[parts[0]] if len(parts) == 1 else torch.cat([tensors[part] for part in parts])
-        ours[name] = tensor.mT.contiguous() if turned else tensor
+        ours[name] = tensor.mT.contiguous() if transposed else tensor
     if missing:
         raise BadCheckpoint(
             f"{len(missing)} tensors are missing, such as {missing[0]}; the file is incomplete or "
