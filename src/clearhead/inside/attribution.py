@@ -77,9 +77,7 @@ class Target:
             for part in ids.split(self._batch):
                 tables = self._tables(part)
                 logits.append(self._logit(tables))
-                probabilities.append(
-                    torch.stack([table.softmax(-1)[:, i] for table, i in self._chosen(tables)]).prod(0)
-                )
+                probabilities.append(self._chosen([table.softmax(-1) for table in tables]).prod(0))
         return torch.cat(logits).cpu(), torch.cat(probabilities).cpu()
 
     def vectors(self, ids: Tensor) -> Tensor:
@@ -114,11 +112,11 @@ class Target:
         segments = torch.tensor(self.encoding.segments, device=ids.device).repeat(n)
         return [table.float() for table in self.read(self.model.encoder(ids.flatten(), layout, segments), layout)]
 
-    def _chosen(self, tables: Sequence[Tensor]) -> Iterator[tuple[Tensor, int]]:
-        return zip(tables, self.columns, strict=True)
-
     def _logit(self, tables: Sequence[Tensor]) -> Tensor:
-        return torch.stack([table[:, i] for table, i in self._chosen(tables)]).sum(0)
+        return self._chosen(tables).sum(0)
+
+    def _chosen(self, tables: Sequence[Tensor]) -> Tensor:
+        return torch.stack([table[:, column] for table, column in zip(tables, self.columns, strict=True)])
 
 
 @contextmanager

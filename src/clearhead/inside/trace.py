@@ -91,8 +91,7 @@ class Layer:
 
     def check_head(self, head: int) -> None:
         """Refuse a head that is not there."""
-        last = self.heads - 1
-        require(0 <= head <= last, f"head {head} does not exist, layer {self.index} has heads 0 to {last}", BadInput)
+        _check_index("head", head, self.heads, f"layer {self.index}")
 
     def __repr__(self) -> str:
         tokens, width = self.hidden.shape
@@ -153,8 +152,7 @@ class Trace:
     def position(self, token: int | str) -> int:
         """Where a token stands: a number is one already, a word must be there once."""
         if isinstance(token, int):
-            last = len(self.tokens) - 1
-            require(0 <= token <= last, f"token {token} does not exist, the text has tokens 0 to {last}", BadInput)
+            _check_index("token", token, len(self.tokens), "the text")
             return token
         wanted = token.casefold()
         places = [i for i, name in enumerate(self.tokens) if name.lstrip("Ġ▁").removeprefix("##").casefold() == wanted]
@@ -163,14 +161,17 @@ class Trace:
         return places[0]
 
     def _layer(self, index: int) -> Layer:
-        last = len(self.layers) - 1
-        require(0 <= index <= last, f"layer {index} does not exist, the model has layers 0 to {last}", BadInput)
+        _check_index("layer", index, len(self.layers), "the model")
         return self.layers[index]
 
     def __repr__(self) -> str:
         shown = " ".join(self.tokens[:8]) + (" …" if len(self.tokens) > 8 else "")
         heads = f" × {self.layers[0].heads} heads" if self.layers else ""
         return f"Trace({len(self.tokens)} tokens, {len(self.layers)} layers{heads}: {shown})"
+
+
+def _check_index(name: str, index: int, count: int, owner: str) -> None:
+    require(0 <= index < count, f"{name} {index} does not exist, {owner} has {name}s 0 to {count - 1}", BadInput)
 
 
 def trace(model: Model, text: str, pair: str | None = None) -> Trace:
