@@ -111,6 +111,11 @@ def files():
         "asked-1.1.json": squad(asked[:2]),
         "answers.json": json.dumps({"q0": "Lovelace", "q1": "by the river", "q2": "a painter"}),
         "no-answer.json": json.dumps({"q0": 0.1, "q1": 0.2, "q2": 0.9}),
+        "summaries.jsonl": lines(
+            {"told": told, "short": short}
+            for told, short in [(STORY, "A dog lived by the river."), (f"{ADA} {TIRED}", "Ada worked with Babbage.")]
+        ),
+        "told.txt": "The dog lives by a river.\nAda was working with Babbage.\n",
         "choices.jsonl": lines(
             [
                 {"context": "She opened the umbrella because", "choices": ["it rained.", "it was Monday."], "label": 0},
@@ -431,6 +436,10 @@ CALLS = {
     "evaluate instruct": ["evaluate", "instruct", "--data", "@instruct.jsonl", "-m", "@instruct"],
     "evaluate search": ["evaluate", "search", "--data", "@passages.tsv"],
     "evaluate translation": ["evaluate", "translation", "--data", "@numbers.de", "@numbers.en", "-m", "@gru-dot"],
+    "evaluate summaries": ["evaluate", "summaries", "--data", "@summaries.jsonl", "--text", "told", "--pair", "short"],
+    "evaluate summaries in a file": [
+        *["evaluate", "summaries", "--data", "@summaries.jsonl", "--pair", "short", "--predictions", "@told.txt"]
+    ],
     "evaluate perplexity": ["evaluate", "perplexity", "--data", "@story.txt"],
     "evaluate perplexity of a GPT": ["evaluate", "perplexity", "--data", "@corpus.txt", "-m", "@gpt"],
     "evaluate perplexity of a GRU": ["evaluate", "perplexity", "--data", "@corpus.txt", "-m", "@gru"],

@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,96 +145,67 @@ def _score(shared: int, wanted: int, given: int) -> RougeScore:
     return RougeScore(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
 
 
+# suffix > replacement; the first suffix that fits decides, even if its condition then forbids the change
 _IRREGULAR = (
     "skies>sky sky>sky dying>die lying>lie tying>tie news>news innings>inning inning>inning outings>outing "
     "outing>outing cannings>canning canning>canning howe>howe proceed>proceed exceed>exceed succeed>succeed"
 )
 _STEMS = dict(rule.split(">") for rule in _IRREGULAR.split())
-# suffix > replacement; the first suffix that fits decides, even if its condition then forbids the change
-_PLURALS = "sses>ss ies>i ss>ss s>"
-_DOUBLE_SUFFIXES = (
+_STEP_1A = "sses>ss ies>i ss>ss s>"
+_STEP_2 = (
     "ational>ate tional>tion enci>ence anci>ance izer>ize bli>ble alli>al entli>ent eli>e ousli>ous ization>ize "
-    "ation>ate ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble fulli>ful logi>log"
+    "ation>ate ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble fulli>ful"
 )
-_ENDINGS = "icate>ic ative> alize>al iciti>ic ical>ic ful> ness>"
-_LAST_ENDINGS = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize"
+_STEP_3 = "icate>ic ative> alize>al iciti>ic ical>ic ful> ness>"
+_STEP_4 = "al> ance> ence> er> ic> able> ible> ant> ement> ment> ent> ion> ou> ism> ate> iti> ous> ive> ize>"
 
 
+@cache
 def porter_stem(word: str) -> str:
-    """The stem of a lower-case English word: "relational" and "relate" give "relat"."""
-    if word in _STEMS:
-        return _STEMS[word]
-    if len(word) <= 2:
-        return word
-    word = _without_plural(word)
+    """The stem of a lower-case English word, by Porter's steps (1980): "relational" and "relate" give "relat"."""
+    if word in _STEMS or len(word) <= 2:
+        return _STEMS.get(word, word)
+    word = word[:-1] if word.endswith("ies") and len(word) == 4 else _replace(word, _STEP_1A, -1)
     word = _without_past(word)
     if word.endswith("y") and len(word) > 2 and _shape(word)[-2] == "c":
         word = word[:-1] + "i"
-    word = _shorten_double_suffix(word)
-    head, new = _cut(word, _ENDINGS)
-    if new is not None and _measure(head) > 0:
-        word = head + new
-    word = _without_last_ending(word)
-    return _tidy(word)
-
-
-def _without_plural(word: str) -> str:
-    if word.endswith("ies") and len(word) == 4:
-        return word[:-1]
-    head, new = _cut(word, _PLURALS)
-    return word if new is None else head + new
-
-
-def _without_past(word: str) -> str:
-    if word.endswith("ied"):
-        return word[:-1] if len(word) == 4 else word[:-2]
-    if word.endswith("eed"):
-        return word[:-1] if _measure(word[:-3]) > 0 else word
-    for suffix in ("ed", "ing"):
-        head = word.removesuffix(suffix)
-        if head != word and "v" in _shape(head):
-            return _repair(head)
-    return word
-
-
-def _repair(head: str) -> str:
-    """Give back what the past or the -ing form took: hopp > hop, fil > file, conflat > conflate."""
-    if head.endswith(("at", "bl", "iz")):
-        return head + "e"
-    if len(head) > 1 and head[-1] == head[-2] and _shape(head)[-1] == "c":
-        return head if head[-1] in "lsz" else head[:-1]
-    return head + "e" if _measure(head) == 1 and _is_short(head) else head
-
-
-def _shorten_double_suffix(word: str) -> str:
-    if word.endswith("alli") and _measure(word[:-4]) > 0:
-        return _shorten_double_suffix(word[:-2])
-    head, new = _cut(word, _DOUBLE_SUFFIXES)
+    while word.endswith("alli") and _measure(word[:-4]) > 0:
+        word = word[:-2]
     # the l of -logi counts with its stem, so that "theology" is treated as "archaeology"
-    stays = head + "l" if new == "log" else head
-    return word if new is None or _measure(stays) == 0 else head + new
-
-
-def _without_last_ending(word: str) -> str:
-    head, new = _cut(word, _LAST_ENDINGS)
-    if new is None or _measure(head) < 2 or (word.endswith("ion") and head[-1] not in "st"):
-        return word
-    return head
-
-
-def _tidy(word: str) -> str:
+    word = word[:-1] if word.endswith("logi") and _measure(word[:-3]) > 0 else _replace(word, _STEP_2, 0)
+    word = _replace(word, _STEP_3, 0)
+    if not word.endswith("ion") or word.endswith(("sion", "tion")):
+        word = _replace(word, _STEP_4, 1)
     head = word.removesuffix("e")
     if head != word and (_measure(head) > 1 or (_measure(head) == 1 and not _is_short(head))):
         word = head
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
-def _cut(word: str, rules: str) -> tuple[str, str | None]:
+def _replace(word: str, rules: str, measure: int) -> str:
+    """Replace the suffix where what stands before it has a measure above this one."""
     for rule in rules.split(" "):
         suffix, _, new = rule.partition(">")
         if word.endswith(suffix):
-            return word.removesuffix(suffix), new
-    return word, None
+            head = word.removesuffix(suffix)
+            return head + new if _measure(head) > measure else word
+    return word
+
+
+def _without_past(word: str) -> str:
+    """Step 1b: take -ed or -ing away, and give back what it took: hopp > hop, fil > file, conflat > conflate."""
+    if word.endswith("ied"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    head = next((word.removesuffix(suffix) for suffix in ("ed", "ing") if word.endswith(suffix)), word)
+    if head == word or "v" not in _shape(head):
+        return word
+    if head.endswith(("at", "bl", "iz")):
+        return head + "e"
+    if len(head) > 1 and head[-1] == head[-2] and _shape(head)[-1] == "c":
+        return head if head[-1] in "lsz" else head[:-1]
+    return head + "e" if _measure(head) == 1 and _is_short(head) else head
 
 
 def _shape(word: str) -> str:

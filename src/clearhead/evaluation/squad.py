@@ -1,6 +1,5 @@
 """SQuAD 1.1 and 2.0 by the rules of the official scripts, in percent; prediction files and n-best lists."""
 
-import json
 import math
 import re
 import string
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, check_ids, require
-from clearhead.io import read_json
+from clearhead.io import read_json, write_json
 
 Golds = Mapping[str, Sequence[str]]
 
@@ -253,7 +252,7 @@ def write_nbest(path: str | Path, nbest: NBest) -> None:
 
 def _write(path: str | Path, content: Any) -> None:
     try:
-        Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_json(content, Path(path), ensure_ascii=False, indent=1)
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
 

@@ -33,6 +33,15 @@ from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
 from clearhead.pipelines.token_classification import Tagged
 
+Metrics = dict[str, float]
+
+
+class Evaluation(Protocol):
+    """A model on examples; `progress` is told how many more of them are done."""
+
+    def __call__(self, model: Model, examples: Any, /, *, progress: Progress | None = None) -> Metrics:
+        """Give the metrics by their names."""
+
 
 def evaluate_answers(
     model: Model,
@@ -41,7 +50,7 @@ def evaluate_answers(
     predictions: Path | None = None,
     nbest: Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """SQuAD's exact match and F1; with unanswerable questions, SQuAD 2.0's, and the best threshold to abstain.
 
     The files named are written: `predictions` with one text for each question, `nbest` with the best candidates.
@@ -68,16 +77,6 @@ def candidates_of(
         spans = [ScoredText(one.text, one.logit) for one in answer.candidates]
         lists[example.id] = sorted([*spans, ScoredText("", answer.null_score)], key=lambda one: -one.score)
     return lists
-
-
-Metrics = dict[str, float]
-
-
-class Evaluation(Protocol):
-    """A model on examples; `progress` is told how many more of them are done."""
-
-    def __call__(self, model: Model, examples: Any, /, *, progress: Progress | None = None) -> Metrics:
-        """Give the metrics by their names."""
 
 
 def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:

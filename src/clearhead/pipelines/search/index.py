@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
 from clearhead.hub.weights import digest, read_tensors, write_tensors
-from clearhead.io import Progress, read_object, staged
+from clearhead.io import Progress, read_object, staged, write_json
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
@@ -150,7 +150,7 @@ class Index:
             (stage / _WORDS).write_text(json.dumps(list(self.words.vocabulary)), encoding="ascii")
             write_tensors(tensors, stage / _TENSORS)
             facts = {"format": _FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
-            (stage / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="ascii")
+            write_json(facts, stage / _FACTS)
 
     @classmethod
     def load(cls, folder: str | Path, model: Model | None = None) -> Index:
