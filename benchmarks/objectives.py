@@ -21,7 +21,7 @@ from typing import Any, Literal
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.dataset import FineTuning
+from clearhead.data.dataset import ShuffledBatches
 from clearhead.data.masking import Masked, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.shards import tokenise
@@ -168,7 +168,7 @@ def downstream(name: str, options: argparse.Namespace) -> None:
                 epochs=EPOCHS[name], learning_rate=FINETUNING_RATE, seed=seed, every=Every(save=10**9, evaluate=10**9)
             )
             with tempfile.TemporaryDirectory() as scratch:
-                source = FineTuning(encoded, seed=seed, items=what.items)
+                source = ShuffledBatches(encoded, seed=seed, items=what.items)
                 run = train(
                     kind.task(model, encoded, ObjectiveOptions()),
                     source,

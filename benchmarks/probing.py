@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
-from clearhead.data.dataset import FineTuning, InOrder, TokenizedDataset
+from clearhead.data.dataset import OrderedBatches, ShuffledBatches, TokenizedDataset
 from clearhead.data.encode import encode_tags
 from clearhead.data.examples import Labels, TextExample, WordsExample
 from clearhead.errors import BadInput, require
@@ -120,7 +120,7 @@ def probe_tags(
     )
     if features.dim() == 3:
         tagger = MixedTagger(features.shape[1], tagger)
-    source = FineTuning(words, seed=recipe.train.seed, items=recipe.items)
+    source = ShuffledBatches(words, seed=recipe.train.seed, items=recipe.items)
     with tempfile.TemporaryDirectory() as folder:  # it is soon trained again; only its figures are kept
         task = TagTokens(Network(FrozenWords(features, *scale), {"tags": tagger}))
         if train(task, source, recipe.train, Path(folder), device=device).exit == "interrupted":
@@ -131,7 +131,7 @@ def probe_tags(
 
 @torch.inference_mode()
 def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels, device: str) -> Metrics:
-    batches = InOrder(_sentences(examples, None))
+    batches = OrderedBatches(_sentences(examples, None))
     ready = (batch.to(device) for batch in batches)
     best = batches.tokens([network("tags", one.ids, one.layout).argmax(-1) for one in ready]).tolist()
     names = iter(labels.names[i] for i in best)

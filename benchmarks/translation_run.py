@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from clearhead.data.examples import PairExample
-from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
+from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
 from clearhead.evaluation.translation import bleu, chrf
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
@@ -135,7 +135,7 @@ def carry_out(run: Run) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         result = train(
             Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement),
-            Parallel(encoded, seed=run.seed, tokens=recipe.tokens),
+            ParallelBatches(encoded, seed=run.seed, tokens=recipe.tokens),
             recipe.train,
             Path(scratch),
             device=run.device,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.dataset import FineTuning, InOrder
+from clearhead.data.dataset import OrderedBatches, ShuffledBatches
 from clearhead.data.encode import encode_choices, encode_texts
 from clearhead.data.examples import ChoiceExample, TextExample
 from clearhead.errors import BadConfig
@@ -26,7 +26,7 @@ def scores(batch):
 
 @given(options=settings, seed=st.integers(0, 99))
 def test_every_epoch_holds_every_example_once(options, seed):
-    source = FineTuning(ENCODED, seed=seed, **options)
+    source = ShuffledBatches(ENCODED, seed=seed, **options)
     for epoch in range(3):
         batches = [source.batch(i) for i in range(source.batches_in(epoch), source.batches_in(epoch + 1))]
         assert sorted(i for batch in batches for i in scores(batch)) == list(range(len(LENGTHS)))
@@ -38,16 +38,16 @@ def test_every_epoch_holds_every_example_once(options, seed):
 
 @given(options=settings, indices=st.lists(st.integers(0, 60), min_size=1, max_size=8))
 def test_a_batch_depends_on_seed_and_index_alone(options, indices):
-    source = FineTuning(ENCODED, seed=5, **options)
+    source = ShuffledBatches(ENCODED, seed=5, **options)
     for index in indices:
-        fresh = FineTuning(ENCODED, seed=5, **options)
+        fresh = ShuffledBatches(ENCODED, seed=5, **options)
         assert torch.equal(source.batch(index).ids, fresh.batch(index).ids)
         assert source.epoch_of(index) == fresh.epoch_of(index)
 
 
 def test_epochs_and_seeds_differ():
     def items(seed, epoch):
-        source = FineTuning(ENCODED, seed=seed, items=4)
+        source = ShuffledBatches(ENCODED, seed=seed, items=4)
         return [source.items(i).tolist() for i in range(source.batches_in(epoch), source.batches_in(epoch + 1))]
 
     assert items(0, 0) != items(0, 1)
@@ -55,7 +55,7 @@ def test_epochs_and_seeds_differ():
 
 
 def test_counting():
-    source = FineTuning(ENCODED, seed=0, items=4)
+    source = ShuffledBatches(ENCODED, seed=0, items=4)
     assert [source.batches_in(epochs) for epochs in (0, 0.4, 1, 1.6, 3)] == [0, 2, 5, 8, 15]
     assert [source.epoch_of(i) for i in (0, 4, 5, 12)] == [0, 0.8, 1, 2.4]
 
@@ -66,13 +66,13 @@ def test_grouped_batches_hold_like_lengths():
             [np.ptp(source.batch(i).layout.lengths) for i in range(source.batches_in(1))]
         )
         for grouped in (False, True)
-        for source in [FineTuning(ENCODED, seed=0, items=4, grouped=grouped)]
+        for source in [ShuffledBatches(ENCODED, seed=0, items=4, grouped=grouped)]
     }  # fmt: skip
     assert spread[True] < spread[False] / 2
 
 
 def test_two_threads_see_the_same_batches():
-    source, alone = FineTuning(ENCODED, seed=0, tokens=30), FineTuning(ENCODED, seed=0, tokens=30)
+    source, alone = ShuffledBatches(ENCODED, seed=0, tokens=30), ShuffledBatches(ENCODED, seed=0, tokens=30)
     found = [[], []]
 
     def run(place):
@@ -97,17 +97,17 @@ def test_two_threads_see_the_same_batches():
 )
 def test_settings_that_make_no_batches(options, message):
     with pytest.raises(BadConfig, match=message):
-        FineTuning(ENCODED, seed=0, **options)
+        ShuffledBatches(ENCODED, seed=0, **options)
 
 
 def test_there_is_no_batch_before_the_first():
     with pytest.raises(BadConfig, match="no batch -1"):
-        FineTuning(ENCODED, seed=0, items=2).batch(-1)
+        ShuffledBatches(ENCODED, seed=0, items=2).batch(-1)
 
 
 @given(tokens=st.integers(1, 100))
 def test_evaluation_puts_results_back(tokens):
-    order = InOrder(ENCODED, tokens=tokens)
+    order = OrderedBatches(ENCODED, tokens=tokens)
     batches = list(order)
     assert order.tokens([batch.ids for batch in batches]).tolist() == ENCODED.ids.tolist()
     lengths = [length for batch in batches for length in batch.layout.lengths]
@@ -117,7 +117,7 @@ def test_evaluation_puts_results_back(tokens):
 def test_evaluation_puts_the_tokens_of_choices_back():
     examples = [ChoiceExample("a " * n, ("a", "a a a", "a a")[: 2 + n % 2], 0) for n in range(6)]
     encoded = encode_choices(examples, tokenizer())
-    order = InOrder(encoded, tokens=20)
+    order = OrderedBatches(encoded, tokens=20)
     assert order.tokens([batch.ids for batch in order]).tolist() == encoded.ids.tolist()
     with pytest.raises(BadConfig, match=f"1 rows cannot be put back in {encoded.tokens} places"):
         order.tokens([torch.zeros(1)])

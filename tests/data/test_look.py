@@ -4,7 +4,7 @@ import pytest
 
 from clearhead.data.encode import encode_answers, encode_tags
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
-from clearhead.data.report import look
+from clearhead.data.report import describe
 from clearhead.errors import BadInput, InputTooLong
 from data.small import SENTENCES, tokenizer
 
@@ -16,7 +16,7 @@ def test_texts():
         TextExample("a " * 20, None, "yes"),
     ]
     dev = [TextExample("the cat", None, "maybe"), TextExample(" ", None, None)]
-    found = look({"train": train, "dev": dev}, tokenizer(), length=10)
+    found = describe({"train": train, "dev": dev}, tokenizer(), length=10)
     first, second = found.sets
     assert (first.rows, first.labels, first.repeated, first.longer, first.windows) == (
         3,
@@ -53,35 +53,37 @@ def test_windows_are_counted_as_they_will_be_made():
         encode_answers(questions, tokenizer(), length=60, overlap=20),
     )
     for examples, encoded in zip((words, questions), made, strict=True):
-        found = look({"a": examples}, tokenizer(), length=60, overlap=20).sets[0]
+        found = describe({"a": examples}, tokenizer(), length=60, overlap=20).sets[0]
         assert found.windows == len(encoded) > 3
     with pytest.raises(InputTooLong, match="no room beside 'Who sat"):
-        look({"a": questions}, tokenizer(), length=6)
+        describe({"a": questions}, tokenizer(), length=6)
 
 
 def test_the_other_kinds():
-    scored = look({"a": [PairExample("a", "b", 1.0), PairExample("a", "c", 4.0)]}, tokenizer(), length=9)
+    scored = describe({"a": [PairExample("a", "b", 1.0), PairExample("a", "c", 4.0)]}, tokenizer(), length=9)
     assert scored.sets[0].scores == (1.0, 2.5, 4.0)
     assert "  scores    1 to 4, mean 2.500" in scored.text()
-    pairs = look({"a": [PairExample("a prompt", "its answer")]}, tokenizer(), length=9)
+    pairs = describe({"a": [PairExample("a prompt", "its answer")]}, tokenizer(), length=9)
     assert pairs.sets[0].unlabelled == 0
     assert "without a label" not in pairs.text()
-    half = look({"a": [PairExample("a", "b", 1.0), PairExample("a", "c")]}, tokenizer(), length=9)
+    half = describe({"a": [PairExample("a", "b", 1.0), PairExample("a", "c")]}, tokenizer(), length=9)
     assert half.sets[0].unlabelled == 1
-    choices = look({"a": [ChoiceExample("He", ("ran", "sat"), 1)]}, tokenizer(), length=99)
+    choices = describe({"a": [ChoiceExample("He", ("ran", "sat"), 1)]}, tokenizer(), length=99)
     assert choices.sets[0].labels == {"choice 1": 1}
     asked = [
         QuestionExample("1", "?", "the cat", (("cat", 0),)),
         QuestionExample("2", "?", "a", (), True),
         QuestionExample("3", "?", "b"),
     ]
-    questions = look({"a": asked}, tokenizer(), length=99).sets[0]
+    questions = describe({"a": asked}, tokenizer(), length=99).sets[0]
     assert questions.labels == {"answerable": 1, "impossible": 1}
     assert (questions.misplaced, questions.unlabelled) == (1, 1)
-    several = look({"a": [TextExample("a", None, ("x", "y")), TextExample("b", None, ("x",))]}, tokenizer(), length=9)
+    several = describe(
+        {"a": [TextExample("a", None, ("x", "y")), TextExample("b", None, ("x",))]}, tokenizer(), length=9
+    )
     assert several.sets[0].labels == {"x": 2, "y": 1}
 
 
 def test_nothing_to_look_at():
     with pytest.raises(BadInput, match="nothing to look at"):
-        look({"train": []}, tokenizer(), length=9)
+        describe({"train": []}, tokenizer(), length=9)

@@ -48,7 +48,7 @@ def stands_in(part: list[int], documents: list[str]) -> set[int]:
 
 def test_some_are_one_text_of_any_length(made: Made) -> None:
     shards, tokenizer, documents = made
-    source = SentencePairs(shards, tokenizer, tokens=400, length=40, singles=0.25, held_out=0)
+    source = SentencePairs(shards, tokenizer, tokens=400, length=40, singles=0.25, validation_share=0)
     sizes, tokens, texts, pairs = [], 0, 0, 0
     for index in range(100):
         batch = source.batch(index)
@@ -71,7 +71,7 @@ def test_some_are_one_text_of_any_length(made: Made) -> None:
 
 def test_next_sentences_are_true_or_from_another_document(made: Made) -> None:
     shards, tokenizer, documents = made
-    source = SentencePairs(shards, tokenizer, kind="next", tokens=400, length=40, held_out=0)
+    source = SentencePairs(shards, tokenizer, kind="next", tokens=400, length=40, validation_share=0)
     labels = []
     for first, second, label in pairs_of(source, tokenizer, 60):
         assert 0 < len(first) + len(second) <= 40 - 3
@@ -86,7 +86,7 @@ def test_next_sentences_are_true_or_from_another_document(made: Made) -> None:
 
 def test_half_of_the_pairs_are_swapped(made: Made) -> None:
     shards, tokenizer, documents = made
-    source = SentencePairs(shards, tokenizer, kind="order", tokens=400, length=300, held_out=0)
+    source = SentencePairs(shards, tokenizer, kind="order", tokens=400, length=300, validation_share=0)
     labels = []
     for first, second, label in pairs_of(source, tokenizer, 60):
         assert stands_in(second + first if label else first + second, documents)
@@ -99,7 +99,7 @@ def test_every_document_with_two_sentences_is_seen_each_epoch(made: Made) -> Non
     shards, tokenizer, documents = made
     stop = tokenizer.token_to_id(".")
     assert stop is not None
-    source = SentencePairs(shards, tokenizer, kind="order", tokens=300, length=300, held_out=0)
+    source = SentencePairs(shards, tokenizer, kind="order", tokens=300, length=300, validation_share=0)
     expected = {d for d, text in enumerate(documents) if text.count(spelled([stop])) > 1}
     whole = int(np.ceil(1 / source.epoch_of(1)))
     seen = {
@@ -148,4 +148,4 @@ def test_what_gives_no_pairs(made: Made) -> None:
     with pytest.raises(BadInput, match="Pairs of 4 tokens have no room beside 3 special ones"):
         SentencePairs(shards, tokenizer, length=4)
     # a false pair needs another document, so that even a small share holds out two
-    assert SentencePairs(shards, tokenizer, split="held-out", held_out=0.01).batch(0).tokens
+    assert SentencePairs(shards, tokenizer, split="validation", validation_share=0.01).batch(0).tokens

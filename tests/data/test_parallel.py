@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.examples import PairExample
-from clearhead.data.pretraining import Following, with_neighbours
-from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
+from clearhead.data.pretraining import NeighbourTargets, with_neighbours
+from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
 from clearhead.errors import BadConfig, BadInput, NotFound
 from clearhead.training.step import split
 
@@ -68,7 +68,7 @@ def test_what_is_not_parallel_is_refused(tmp_path):
 def test_every_pair_comes_once_with_its_source_and_an_end(tokenizer, caplog):
     encoded = encode_parallel(PAIRS, tokenizer, length=15)
     assert "5 sentences were longer than 15 tokens and were cut." in caplog.text
-    source = Parallel(encoded, seed=1, tokens=30)
+    source = ParallelBatches(encoded, seed=1, tokens=30)
     seen = []
     for index in range(source.batches_in(1)):
         batch, again = source.batch(index), source.batch(index)
@@ -91,7 +91,7 @@ def test_every_pair_comes_once_with_its_source_and_an_end(tokenizer, caplog):
 def test_a_split_batch_keeps_its_sources(pieces, items):
     tokenizer = ch.train_tokenizer(texts=["a b c"], kind="word", min_frequency=1)
     encoded = encode_parallel(PAIRS[:items], tokenizer, length=30)
-    whole = Parallel(encoded, seed=0, tokens=10_000).batch(0)
+    whole = ParallelBatches(encoded, seed=0, tokens=10_000).batch(0)
     parts = split(whole, pieces)
     assert torch.equal(torch.cat([part.ids for part in parts]), whole.ids)
     assert torch.equal(torch.cat([part.source.ids for part in parts]), whole.source.ids)
@@ -116,7 +116,7 @@ def test_neighbours_stay_in_their_sequence():
         def epoch_of(self, index):
             return 0.5
 
-    source = Following(Plain())
+    source = NeighbourTargets(Plain())
     targets = source.batch(0).targets
     assert targets["next"].tolist() == [2, 3, IGNORE_INDEX, IGNORE_INDEX]
     assert targets["previous"].tolist() == [IGNORE_INDEX, 1, 2, IGNORE_INDEX]

@@ -59,7 +59,7 @@ def test_an_epoch_holds_every_token_but_those_at_the_cuts(tmp_path: Path) -> Non
     texts = [" ".join(words[i : i + 1 + i % 37]) for i in range(0, 560, 7)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
     shards = tokenise(Corpus(tmp_path / "a.jsonl"), tokenizer, tmp_path / "shards", shard_tokens=200)
-    source = PackedText(shards, tokenizer, tokens=100, length=12, seed=5, held_out=0)
+    source = PackedText(shards, tokenizer, tokens=100, length=12, seed=5, validation_share=0)
     whole = source.batches_in(1)
     counts = torch.zeros(tokenizer.vocabulary, dtype=torch.int64)
     for index in range(whole):
@@ -83,26 +83,26 @@ def test_a_batch_depends_on_seed_and_number_alone(made: tuple[Shards, Tokenizer,
     assert source.epoch_of(19) > 2, "the test must see several epochs"
 
 
-def test_held_out_documents_are_never_trained_on(made: tuple[Shards, Tokenizer, list[str]]) -> None:
+def test_validation_documents_are_never_trained_on(made: tuple[Shards, Tokenizer, list[str]]) -> None:
     shards, tokenizer, _ = made
-    train, held = (shards.split(name, 0.2) for name in ("train", "held-out"))
+    train, held = (shards.split(name, 0.2) for name in ("train", "validation"))
     assert sorted([*train, *held]) == list(range(40))
     assert len(held) == 8
-    assert held.tolist() == Shards(shards.folder).split("held-out", 0.2).tolist()
+    assert held.tolist() == Shards(shards.folder).split("validation", 0.2).tolist()
     seen = {}
-    for name, documents in (("train", train), ("held-out", held)):
-        source = PackedText(shards, tokenizer, tokens=100, length=20, split=name, held_out=0.2)
+    for name, documents in (("train", train), ("validation", held)):
+        source = PackedText(shards, tokenizer, tokens=100, length=20, split=name, validation_share=0.2)
         ids = [i for index in range(source.batches_in(2)) for i in source.batch(index).ids.tolist()]
         seen[name] = owner_of(ids, tokenizer)
         assert seen[name] <= {f"##{d}" for d in documents}
-    assert not seen["train"] & seen["held-out"]
+    assert not seen["train"] & seen["validation"]
 
 
 def test_other_families_bring_their_own_special_tokens(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(texts=["some text to read"] * 3, kind="bpe", vocabulary=300, min_frequency=1)
     (tmp_path / "a.txt").write_text("some text to read\n" * 9, "utf-8")
     shards = tokenise(Corpus(tmp_path / "a.txt"), tokenizer, tmp_path / "shards")
-    batch = PackedText(shards, tokenizer, tokens=24, length=8, held_out=0).batch(0)
+    batch = PackedText(shards, tokenizer, tokens=24, length=8, validation_share=0).batch(0)
     assert batch.ids[0] == tokenizer.cls_id
     assert tokenizer.decode(batch.layout.split(batch.ids)[0].tolist()) in "some text to read"
 
@@ -113,10 +113,10 @@ def test_what_cannot_be_packed(made: tuple[Shards, Tokenizer, list[str]]) -> Non
         PackedText(shards, tokenizer, length=2)
     with pytest.raises(BadInput, match="Batches of 100 tokens cannot hold sequences of 512"):
         PackedText(shards, tokenizer, tokens=100)
-    with pytest.raises(BadInput, match="There is no split 'test'; choose train or held-out"):
+    with pytest.raises(BadInput, match="There is no split 'test'; choose train or validation"):
         PackedText(shards, tokenizer, split="test")
-    with pytest.raises(BadInput, match="The split 'held-out' of 40 documents is empty"):
-        PackedText(shards, tokenizer, split="held-out", held_out=0)
+    with pytest.raises(BadInput, match="The split 'validation' of 40 documents is empty"):
+        PackedText(shards, tokenizer, split="validation", validation_share=0)
     with pytest.raises(BadInput, match="made with another tokenizer"):
         PackedText(shards, train_tokenizer(texts=["w1 w2"], vocabulary=40, min_frequency=1))
 

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from clearhead.data.examples import ChoiceExample, PairExample, TextExample, WordsExample
-from clearhead.data.formats import a_score, read_choices, read_pairs, read_texts, read_words, some_classes
+from clearhead.data.formats import parse_classes, parse_score, read_choices, read_pairs, read_texts, read_words
 from clearhead.errors import BadInput
 
 GLUE = {
@@ -44,7 +44,7 @@ def test_published_files(tmp_path, name, caplog):
 def test_regression(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("index\tsentence1\tsentence2\tscore\n0\ta\tb\t4.750\n")
-    assert read_texts(path, parse=a_score) == [TextExample("a", "b", 4.75)]
+    assert read_texts(path, parse=parse_score) == [TextExample("a", "b", 4.75)]
     assert read_pairs(path) == [PairExample("a", "b", 4.75)]
 
 
@@ -72,7 +72,7 @@ def test_labels_of_all_types(tmp_path):
 def test_several_labels(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,labels\na,"x, y"\nb,\n')
-    assert [example.label for example in read_texts(path, parse=some_classes)] == [("x", "y"), ()]
+    assert [example.label for example in read_texts(path, parse=parse_classes)] == [("x", "y"), ()]
 
 
 def test_without_a_label_column_nothing_is_known(tmp_path):
@@ -87,9 +87,13 @@ def test_without_a_label_column_nothing_is_known(tmp_path):
         ([{"text": "a", "label": 1}, {"text": None, "label": 1}], {}, "line 2 has None for 'text', which is no text"),
         ([{"text": "a", "label": 1}, {"text": "b"}], {}, "line 2 has None for a label in column 'label'"),
         ([{"text": "a", "label": ""}], {}, "line 1 has '' for a label"),
-        ([{"text": "a", "score": "high"}], {"parse": a_score}, "line 1 has 'high' for a score, which is not a number"),
-        ([{"text": "a", "score": float("nan")}], {"parse": a_score}, "has nan for a score"),
-        ([{"text": "a", "label": 1}], {"parse": some_classes}, "line 1 has 1 for labels; write a list"),
+        (
+            [{"text": "a", "score": "high"}],
+            {"parse": parse_score},
+            "line 1 has 'high' for a score, which is not a number",
+        ),
+        ([{"text": "a", "score": float("nan")}], {"parse": parse_score}, "has nan for a score"),
+        ([{"text": "a", "label": 1}], {"parse": parse_classes}, "line 1 has 1 for labels; write a list"),
         ([{"text": "a", "label": 1}], {"text": "body"}, "no column 'body' for the text; its columns are 'text'"),
         ([{"text": "a", "label": 1}], {"pair": "text"}, "Give the column of the first text too"),
     ],

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.pretraining import RunningText, round_a_document
+from clearhead.data.pretraining import RunningText, document_boundaries
 from clearhead.data.shards import Shards, tokenise
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer, train_tokenizer
@@ -39,7 +39,7 @@ def test_batches_are_rectangles_and_know_what_comes_next(made, tokens, length):
 
 def test_an_epoch_is_every_document_once(made):
     shards, tokenizer, texts = made
-    source = RunningText(shards, tokenizer, tokens=50, length=10, seed=1, held_out=0.0)
+    source = RunningText(shards, tokenizer, tokens=50, length=10, seed=1, validation_share=0.0)
     epoch = source.batches_in(3) * 50
     row = np.array(row_of(source, source.batches_in(3) + 1))
     each = epoch // 3 + 1
@@ -68,8 +68,8 @@ def test_a_tokenizer_that_puts_nothing_round_a_text_still_ends_it(tmp_path: Path
     path.write_text("\n\n".join(texts), "utf-8")
     tokenizer = train_tokenizer(texts=texts, kind="gpt2", vocabulary=300, min_frequency=1)
     shards = tokenise(Corpus(path), tokenizer, tmp_path / "shards")
-    assert round_a_document(tokenizer) == ((), (tokenizer.sep_id,))
-    source = RunningText(shards, tokenizer, tokens=8, length=4, held_out=0.0)
+    assert document_boundaries(tokenizer) == ((), (tokenizer.sep_id,))
+    source = RunningText(shards, tokenizer, tokens=8, length=4, validation_share=0.0)
     written = tokenizer.decode(row_of(source, source.batches_in(1) + 1), special=True)
     assert set(written.split("<|endoftext|>")[:9]) == set(texts)
 

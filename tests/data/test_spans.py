@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.batch import Batch
 from clearhead.data.rng import Stream, rng
-from clearhead.data.seq2seq import Corrupted, Corruption, corrupt, parts_of, sentinels
+from clearhead.data.seq2seq import SpanCorrupted, SpanCorruption, corrupt, parts_of, sentinels
 from clearhead.errors import BadConfig, BadInput
 from clearhead.text import train_tokenizer
 
@@ -22,7 +22,7 @@ def corrupted(lengths, seed=0, **options):
     """Texts whose words are all different."""
     starts = np.cumsum([2, *lengths])
     texts = [[*range(start, start + n), END] for start, n in zip(starts, lengths, strict=False)]
-    batch = corrupt(Batch.of(texts), SENTINELS, END, Corruption(**options), rng(Stream.SPAN_CORRUPTION, seed))
+    batch = corrupt(Batch.of(texts), SENTINELS, END, SpanCorruption(**options), rng(Stream.SPAN_CORRUPTION, seed))
     taken = [row.tolist() for row in batch.layout.split(batch.ids)]
     kept = [row.tolist() for row in batch.source.layout.split(batch.source.ids)]
     return texts, kept, taken
@@ -56,7 +56,7 @@ def test_nothing_is_lost(lengths, seed):
 
 @pytest.mark.parametrize("length", [2, 3, 7, 20, 100, 128, 512])
 def test_as_much_as_published(length):
-    out, spans = Corruption().counts(length)
+    out, spans = SpanCorruption().counts(length)
     assert out == max(round(0.15 * length), 1)
     assert spans == max(round(out / 3), 1)
     _, kept, taken = corrupted([length])
@@ -100,13 +100,13 @@ def test_the_exact_distribution_of_spans():
 
 def test_bad_settings_are_refused():
     with pytest.raises(BadConfig, match=r"The density of spans is 1\.5"):
-        Corruption(density=1.5)
+        SpanCorruption(density=1.5)
     with pytest.raises(BadConfig, match=r"Spans of 0.5 tokens are too short"):
-        Corruption(span=0.5)
+        SpanCorruption(span=0.5)
     plain = train_tokenizer(texts=["a b a b"], vocabulary=20, min_frequency=1)
     with pytest.raises(BadInput, match=r"has no sentinels .*train one of kind t5"):
         sentinels(plain)
     tokenizer = train_tokenizer(texts=["a b a b"] * 3, kind="t5", vocabulary=130, min_frequency=1)
     assert len(sentinels(tokenizer)) == 100
     with pytest.raises(BadConfig, match="lose 300 spans, but the tokenizer has 100 sentinels"):
-        Corrupted(None, tokenizer, Corruption(span=1), length=2000)
+        SpanCorrupted(None, tokenizer, SpanCorruption(span=1), length=2000)

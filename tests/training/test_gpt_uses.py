@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.batch import IGNORE_INDEX, Batch
-from clearhead.data.dataset import FineTuning
+from clearhead.data.dataset import ShuffledBatches
 from clearhead.data.encode import encode_instructions, read_instructions
 from clearhead.data.examples import PairExample
 from clearhead.errors import BadInput, WrongTask
@@ -70,7 +70,7 @@ def settings(steps):
 def test_the_loss_is_on_the_answer_alone(tokenizer, rows):
     examples = read_instructions(rows)
     encoded = encode_instructions(examples, tokenizer, length=64)
-    batch = FineTuning(encoded, seed=0, items=5).batch(0)
+    batch = ShuffledBatches(encoded, seed=0, items=5).batch(0)
     seen = set()
     for ids, following in zip(batch.layout.split(batch.ids), batch.layout.split(batch.targets["next"]), strict=True):
         learnt = following[following != IGNORE_INDEX].tolist()

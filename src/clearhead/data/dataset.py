@@ -164,7 +164,7 @@ def ids_and_capitals(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[l
 _POOL = 50  # batches that are sorted together when lengths are grouped: alike inside, still mixed over the epoch
 
 
-class FineTuning:
+class ShuffledBatches:
     """A source (see `data.rng`) of shuffled examples, `items` or at most `tokens` to a batch.
 
     An item longer than `tokens` is a batch of its own. `grouped` puts items of like length together, which the
@@ -245,7 +245,7 @@ class FineTuning:
         return [batches[i] for i in rng(Stream.BATCH_ORDER, self._seed, epoch).permutation(len(batches))]
 
 
-class InOrder:
+class OrderedBatches:
     """All items once, longest first, and the way back: what a model says of each token is put in the first order."""
 
     def __init__(self, encoded: TokenizedDataset, *, tokens: int = 16_384) -> None:

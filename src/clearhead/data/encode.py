@@ -25,7 +25,7 @@ from clearhead.data.examples import (
     WordsExample,
 )
 from clearhead.data.formats import misplaced, strings
-from clearhead.data.pretraining import round_a_document
+from clearhead.data.pretraining import document_boundaries
 from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Pieces, Span
@@ -317,7 +317,7 @@ def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *
     Of what is longer than `length` tokens the beginning of the prompt is cut off, then the end of the answer.
     """
     require(length >= 3, f"Inputs of {length} tokens hold no prompt, answer and end; give 3 or more.")
-    before, after = round_a_document(tokenizer)
+    before, after = document_boundaries(tokenizer)
     texts = [one.first for one in examples] + [SEPARATOR + one.second.strip() for one in examples]
     pieces = ids_of(tokenizer, texts)
     ids, labels, ends, shortened = array("i"), array("i"), [0], 0

@@ -15,7 +15,7 @@ CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
 ParseLabel = Callable[[object], Label]
 
 
-def a_class(value: object) -> str:
+def parse_class(value: object) -> str:
     """One class: text as it stands, numbers without a needless fraction."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -25,7 +25,7 @@ def a_class(value: object) -> str:
     return str(value)
 
 
-def a_score(value: object) -> float:
+def parse_score(value: object) -> float:
     """A number, for regression."""
     try:
         score = float(value) if isinstance(value, str | int | float) else math.nan
@@ -35,20 +35,20 @@ def a_score(value: object) -> float:
     return score
 
 
-def a_grade(value: object) -> float:
+def parse_grade(value: object) -> float:
     """How relevant a passage is to a query: 0 (not at all), 1, 2, …"""
-    grade = a_score(value)
+    grade = parse_score(value)
     require(grade >= 0 and grade.is_integer(), f"has {value!r} for a relevance; write 0, 1, 2, …,", BadInput)
     return grade
 
 
-def some_classes(value: object) -> tuple[str, ...]:
+def parse_classes(value: object) -> tuple[str, ...]:
     """Any number of classes: a list, or names between commas; empty means none of them."""
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     if not isinstance(value, list):
         raise BadInput(f"has {value!r} for labels; write a list, or names between commas,")
-    return tuple(map(a_class, value))
+    return tuple(map(parse_class, value))
 
 
 def read_texts(
@@ -57,15 +57,15 @@ def read_texts(
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
-    parse: ParseLabel = a_class,
+    parse: ParseLabel = parse_class,
 ) -> list[TextExample]:
-    """Read texts or pairs with their labels; `parse` is a_class, a_score or some_classes.
+    """Read texts or pairs with their labels; `parse` is parse_class, parse_score or parse_classes.
 
     Without a label column, all labels are None.
     """
     table = open_table(source)
     first, second = choose_texts(table, text, pair)
-    target = choose(table, "label", label, CLASSES if parse is a_class or parse is some_classes else SCORES)
+    target = choose(table, "label", label, CLASSES if parse is parse_class or parse is parse_classes else SCORES)
     seconds = [None] * len(table) if second is None else strings(table, second)
     labels = [None] * len(table) if target is None else _parsed(table, target, parse)
     return list(map(TextExample, strings(table, first), seconds, labels))
@@ -82,7 +82,7 @@ def read_pairs(
     table = open_table(source)
     left, right = choose_texts(table, first, second, need_pair=True)
     target = choose(table, "score", score, SCORES[:-1])
-    scores = [None] * len(table) if target is None else _parsed(table, target, a_score)
+    scores = [None] * len(table) if target is None else _parsed(table, target, parse_score)
     return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
 
 
@@ -126,7 +126,7 @@ def read_choices(
     else:
         offered = [list(row) for row in zip(*(strings(table, name) for name in choices or ()), strict=True)]
     target = choose(table, "label", label, ("label", "answer", "answers"))
-    answers = [None] * len(table) if target is None else _parsed(table, target, a_class)
+    answers = [None] * len(table) if target is None else _parsed(table, target, parse_class)
     found = [
         choice_example(start, options, None if answer is None else str(answer), table.where(row))
         for row, (start, options, answer) in enumerate(zip(strings(table, str(column)), offered, answers, strict=True))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
-from clearhead.data.rng import Derived, Source, Stream, rng
+from clearhead.data.rng import BatchSource, DerivedBatches, Stream, rng
 from clearhead.data.shards import spread
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
@@ -147,11 +147,11 @@ class Masking:
         return min(max(wanted, min(self.multiple, candidates)), candidates)
 
 
-class Masked(Derived):
+class Masked(DerivedBatches):
     """Another source's batches, masked; which tokens are chosen depends on the seed and the batch's number alone."""
 
     def __init__(
-        self, source: Source, vocabulary: Vocabulary, masking: Masking | None = None, *, seed: int = 0
+        self, source: BatchSource, vocabulary: Vocabulary, masking: Masking | None = None, *, seed: int = 0
     ) -> None:
         super().__init__(source)
         self._vocabulary = vocabulary
@@ -204,13 +204,13 @@ def _word_sizes(batch: Batch, candidates: Ints, vocabulary: Vocabulary) -> Ints:
 SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
 
 
-class Permuted(Derived):
+class Permuted(DerivedBatches):
     """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
 
     Their target `place` (M,) is where each stands in its text. Special tokens are never asked for.
     """
 
-    def __init__(self, source: Source, tokenizer: Tokenizer, *, share: float = SHARE, seed: int = 0) -> None:
+    def __init__(self, source: BatchSource, tokenizer: Tokenizer, *, share: float = SHARE, seed: int = 0) -> None:
         require(0 < share < 1, f"The share to guess is {share}; it must lie between 0 and 1.")
         super().__init__(source)
         self._share, self._seed = share, seed

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
-from clearhead.data.rng import Derived, Stream, order, rng
+from clearhead.data.rng import DerivedBatches, Stream, order, rng
 from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
 
 
-class Following(Derived):
+class NeighbourTargets(DerivedBatches):
     """Another source's batches, with targets `next` (N,) and `previous` (N,): the neighbours in the same sequence."""
 
     def batch(self, index: int) -> Batch:
@@ -66,7 +66,7 @@ class PackedText:
         length: int = 512,
         seed: int = 0,
         split: str = "train",
-        held_out: float = 0.005,
+        validation_share: float = 0.005,
     ) -> None:
         require_same(shards, tokenizer)
         self.tokens = tokens
@@ -76,7 +76,7 @@ class PackedText:
         room = length - self._specials
         require(room > 0, f"Sequences of {length} tokens have no room beside {self._specials} special ones.", BadInput)
         require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
-        documents = shards.split(split, held_out)
+        documents = shards.split(split, validation_share)
         self._starts, self._lengths = _some_in_two(*_pieces(shards, documents, room), seed)
         self._epoch_tokens = int(self._lengths.sum()) + self._specials * len(self._lengths)
         self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(self._starts), seed, epoch)))
@@ -154,15 +154,15 @@ class RunningText:
         length: int = 128,
         seed: int = 0,
         split: str = "train",
-        held_out: float = 0.005,
+        validation_share: float = 0.005,
     ) -> None:
         require_same(shards, tokenizer)
         require(length >= 1, f"Sequences of {length} tokens are empty; give 1 or more.", BadInput)
         require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
         self.length, self.tokens = length, tokens // length * length
         self._shards = shards
-        self._before, self._after = round_a_document(tokenizer)
-        documents = shards.split(split, held_out)
+        self._before, self._after = document_boundaries(tokenizer)
+        documents = shards.split(split, validation_share)
         self._starts = shards.document_starts[documents]
         self._lengths = shards.document_starts[documents + 1] - self._starts
         self._epoch_tokens = int(self._lengths.sum()) + len(documents) * (len(self._before) + len(self._after))
@@ -210,7 +210,7 @@ class RunningText:
         return documents, np.cumsum(self._lengths[documents] + len(self._before) + len(self._after))
 
 
-def round_a_document(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def document_boundaries(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The tokens before and after a document; there is always one after it."""
     before, after = tokenizer.template.around_text
     return before, after or (tokenizer.sep_id,)
@@ -242,7 +242,7 @@ class SentencePairs:
         singles: float = 0.0,
         seed: int = 0,
         split: str = "train",
-        held_out: float = 0.005,
+        validation_share: float = 0.005,
     ) -> None:
         require_same(shards, tokenizer)
         require(kind in TARGETS, f"There are no pairs of kind {kind!r}; choose {' or '.join(TARGETS)}.", BadInput)
@@ -255,7 +255,7 @@ class SentencePairs:
         specials = tokenizer.template.specials(pair=True)
         self._room = length - specials
         require(self._room > 1, f"Pairs of {length} tokens have no room beside {specials} special ones.", BadInput)
-        documents = shards.split(split, held_out)
+        documents = shards.split(split, validation_share)
         self._first, self._end = shards.documents[documents], shards.documents[documents + 1]
         self._owner, self._from, self._to = self._stretches()
         enough = len(self._from) > 0 and (kind == "order" or len(documents) > 1)

@@ -87,7 +87,9 @@ class DatasetReport:
         return lines + [f"  example   {example}" for example in one.examples]
 
 
-def look(sets: dict[str, Sequence[Example]], tokenizer: Tokenizer, *, length: int, overlap: int = 128) -> DatasetReport:
+def describe(
+    sets: dict[str, Sequence[Example]], tokenizer: Tokenizer, *, length: int, overlap: int = 128
+) -> DatasetReport:
     """Look at named sets, the training data first; inputs of more than `length` tokens are cut or windowed."""
     require(bool(sets) and all(sets.values()), "There is nothing to look at: a set has no examples.", BadInput)
     found = tuple(_look(name, rows, tokenizer, length, overlap) for name, rows in sets.items())

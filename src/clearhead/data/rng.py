@@ -8,7 +8,7 @@ import numpy as np
 from clearhead.data.batch import Batch, Ints
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """An endless row of batches: epochs follow one another, each in an order of its own."""
 
     def batch(self, index: int) -> Batch:
@@ -21,10 +21,10 @@ class Source(Protocol):
         """How many epochs have gone by before batch `index`."""
 
 
-class Derived:
+class DerivedBatches:
     """What sources that make their batches of another source's have in common: they are as many."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: BatchSource) -> None:
         self.source = source
 
     def batches_in(self, epochs: float) -> int:

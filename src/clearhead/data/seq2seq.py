@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
-from clearhead.data.dataset import FineTuning, TokenizedDataset, ids_of
+from clearhead.data.dataset import ShuffledBatches, TokenizedDataset, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.formats import read_pairs
-from clearhead.data.rng import Derived, Source, Stream, rng
+from clearhead.data.rng import BatchSource, DerivedBatches, Stream, rng
 from clearhead.errors import BadInput, require
 from clearhead.io import content_suffix, read_lines
 from clearhead.text.tokenizer import Tokenizer
@@ -85,14 +85,14 @@ def encode_parallel(
     return TokenizedDataset(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True)
 
 
-class Parallel(Derived):
+class ParallelBatches(DerivedBatches):
     """A source (see `data.rng`) of packed pairs, at most `tokens` of both sides to a batch, like lengths together.
 
     A batch holds the targets; its `source` holds what they are translations of.
     """
 
     def __init__(self, encoded: TokenizedDataset, *, seed: int, tokens: int) -> None:
-        self._plan = FineTuning(encoded, seed=seed, tokens=tokens, grouped=True)
+        self._plan = ShuffledBatches(encoded, seed=seed, tokens=tokens, grouped=True)
         super().__init__(self._plan)
 
     def batch(self, index: int) -> Batch:
@@ -125,7 +125,7 @@ def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corruption:
+class SpanCorruption:
     """How much is taken out, and in runs of what length on average: published values."""
 
     density: float = 0.15
@@ -143,15 +143,21 @@ class Corruption:
         return out, min(max(round(out / self.span), 1), length - out)
 
 
-class Corrupted(Derived):
+class SpanCorrupted(DerivedBatches):
     """Another source's texts without some spans, as `source`, and the spans to be written, as the batch itself."""
 
     def __init__(
-        self, source: Source, tokenizer: Tokenizer, corruption: Corruption | None = None, *, length: int, seed: int = 0
+        self,
+        source: BatchSource,
+        tokenizer: Tokenizer,
+        corruption: SpanCorruption | None = None,
+        *,
+        length: int,
+        seed: int = 0,
     ) -> None:
         super().__init__(source)
         self._sentinels, self._end = sentinels(tokenizer), tokenizer.sep_id
-        self._corruption, self._seed = corruption or Corruption(), seed
+        self._corruption, self._seed = corruption or SpanCorruption(), seed
         spans = self._corruption.counts(length)[1]
         require(
             spans <= len(self._sentinels),
@@ -175,7 +181,7 @@ def sentinels(tokenizer: Tokenizer) -> list[int]:
 
 
 def corrupt(
-    batch: Batch, sentinels: Sequence[int], end: int, corruption: Corruption, draw: np.random.Generator
+    batch: Batch, sentinels: Sequence[int], end: int, corruption: SpanCorruption, draw: np.random.Generator
 ) -> Batch:
     """Take spans out of each text of a batch: a text begins with what is kept and ends with a span, before its end."""
     kept, taken = [], []

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import Source
+from clearhead.data.rng import BatchSource
 from clearhead.errors import BadConfig, BadInput
 from clearhead.training.checkpoint import CheckpointManager, OnSave, State
 from clearhead.training.cuda_graphs import graphed
@@ -64,7 +64,7 @@ def interruptible() -> Iterator[Wish]:
 class Prefetch:
     """A source with a thread that works ahead; batches are the same with or without it."""
 
-    def __init__(self, source: Source, *, pin: bool) -> None:
+    def __init__(self, source: BatchSource, *, pin: bool) -> None:
         self._source = source
         self._pin = pin
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
@@ -130,7 +130,7 @@ class TrainResult:
 
 def train(
     task: Task,
-    source: Source,
+    source: BatchSource,
     settings: Settings,
     folder: Path,
     *,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from clearhead.data.rng import Source
+from clearhead.data.rng import BatchSource
 from clearhead.training.checkpoint import State
 from clearhead.training.distributed import Ranks
 from clearhead.training.settings import Settings
@@ -60,7 +60,7 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
 class Budget:
     """The length of a run. By the clock, warm-up and decay are planned on elapsed time and the run ends on time."""
 
-    def __init__(self, settings: Settings, source: Source) -> None:
+    def __init__(self, settings: Settings, source: BatchSource) -> None:
         self._settings = settings
         self._batches = None if settings.epochs is None else max(1, source.batches_in(settings.epochs))
         self._seconds = None if settings.minutes is None else 60 * settings.minutes

@@ -10,9 +10,9 @@ from typing import Any, Unpack
 import torch
 from torch import nn
 
-from clearhead.data.dataset import FineTuning
+from clearhead.data.dataset import ShuffledBatches
 from clearhead.data.formats import join_documents
-from clearhead.data.report import DatasetReport, label_of, look
+from clearhead.data.report import DatasetReport, describe, label_of
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.hub.card import write_card
@@ -90,7 +90,7 @@ def finetune(
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if recipe.lora is not None:
         _adapt(model, recipe.lora, spec.head)
-    batches = FineTuning(encoded, seed=recipe.train.seed, items=recipe.items)
+    batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
     result = run(
         spec.task(model, encoded, recipe.objective),
         batches,
@@ -138,7 +138,7 @@ def first_look(
     outline = read_outline(_folder(source))
     _check_start(Model(outline), task, spec, source)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
-    return look(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
+    return describe(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
 def over_seeds(run: Callable[[int], Metrics], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
@@ -207,7 +207,7 @@ def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: b
     require(labelled, f"{data} has no right answers; give data with labels, or name their column (--label)", BadInput)
 
 
-def _measuring(settings: Settings, batches: FineTuning) -> Settings:
+def _measuring(settings: Settings, batches: ShuffledBatches) -> Settings:
     """With a metric, measure after each epoch, unless the recipe says when."""
     if settings.metric is None or settings.every.evaluate != NEVER:
         return settings

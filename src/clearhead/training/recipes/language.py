@@ -10,9 +10,9 @@ import torch
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import SHARE, Permuted
-from clearhead.data.pretraining import Following, PackedText, RunningText, round_a_document
-from clearhead.data.rng import Source
-from clearhead.data.seq2seq import Corrupted, Corruption
+from clearhead.data.pretraining import NeighbourTargets, PackedText, RunningText, document_boundaries
+from clearhead.data.rng import BatchSource
+from clearhead.data.seq2seq import SpanCorrupted, SpanCorruption
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig
 from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
@@ -83,7 +83,7 @@ class Language:
     objective: Objective
     length: int = 128  # tokens of a sequence
     tokens: int = 8192  # of a micro-batch
-    corruption: Corruption = field(default_factory=Corruption)  # of spans
+    corruption: SpanCorruption = field(default_factory=SpanCorruption)  # of spans
     share: float = SHARE  # of a text that is guessed, by permutation
     train: Settings = field(
         default_factory=lambda: Settings(
@@ -168,7 +168,7 @@ def pretrain_language(
     return model, result
 
 
-def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
+def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> BatchSource:
     """Make the batches of a recipe."""
     seed = recipe.train.seed
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
@@ -176,9 +176,9 @@ def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) 
         return RunningText(shards, tokenizer, **sizes)
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
-        return Corrupted(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
+        return SpanCorrupted(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
     if recipe.objective == "bidirectional":
-        return Following(texts)
+        return NeighbourTargets(texts)
     return Permuted(texts, tokenizer, share=recipe.share, seed=seed)
 
 
@@ -194,7 +194,7 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
         found: LanguageModel = Recurrent(RecurrentModel.load(start)) if is_recurrent(start) else load(start)
         check_tokenizer(start, found.tokenizer, tokenizer)
         return found
-    before, after = round_a_document(tokenizer)
+    before, after = document_boundaries(tokenizer)
     ids = {
         # ELMo knows how each of its words is spelled, so that it has no rows beyond them
         "vocab_size": tokenizer.vocabulary if recipe.family == "elmo" else rounded_vocabulary(tokenizer),
@@ -216,7 +216,7 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
     return Model.create(config, tokenizer, heads={head: config.vocab_size})
 
 
-def _metrics(task: Task, validation: Source, device: str) -> dict[str, float]:
+def _metrics(task: Task, validation: BatchSource, device: str) -> dict[str, float]:
     """Measure on text never trained on: the loss, and the perplexity of tokens, which depends on the tokenizer."""
     found = validation_metrics(task, validation, device)
     return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}

@@ -11,7 +11,7 @@ import torch
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import Masked, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
-from clearhead.data.rng import Source
+from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig, require
 from clearhead.hub.checkpoint import fresh_heads
@@ -120,10 +120,10 @@ def pretrain(
     return model, result
 
 
-def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> Source:
+def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> BatchSource:
     """Make the masked batches of a recipe."""
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
-    plain: Source
+    plain: BatchSource
     if not recipe.objective.endswith(("+next", "+order")):
         require(not recipe.singles, f"singles={recipe.singles} is for objectives with pairs; leave it out", BadConfig)
         plain = PackedText(shards, tokenizer, split=split, **sizes)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.rng import Source
+from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards, find_shards, tokenise
 from clearhead.errors import require
 from clearhead.evaluation.perplexity import perplexity
@@ -74,14 +74,14 @@ def train_on_text(
     out: Path,
     recipe: Any,
     *,
-    batches: Callable[[Shards, str], Source],
-    measure: Callable[[Task, Source, str], dict[str, float]] | None,
+    batches: Callable[[Shards, str], BatchSource],
+    measure: Callable[[Task, BatchSource, str], dict[str, float]] | None,
     save: Callable[[Training], None],
     **options: Unpack[RunOptions],
 ) -> TrainResult:
     """Train by `recipe.train` in `out`; a run that was stopped there goes on.
 
-    `batches` makes those of a split, "train" or "held-out"; `measure` takes the task, its validation batches
+    `batches` makes those of a split, "train" or "validation"; `measure` takes the task, its validation batches
     and the device.
     `save` is called by one process, when the run is over, with what a card tells of it.
     """
@@ -92,7 +92,7 @@ def train_on_text(
     facts = {"corpus": corpus_fact(corpus, shards.tokens)}
     evaluate = None
     if measure is not None:
-        validation, device = batches(shards, "held-out"), options.get("device", "cpu")
+        validation, device = batches(shards, "validation"), options.get("device", "cpu")
         evaluate = lambda: measure(task, validation, device)  # noqa: E731
         facts["measured on"] = "text of the corpus that was held out"
     data = {"the corpus in tokens": shards.tokens}
@@ -105,7 +105,7 @@ def train_on_text(
 
 def run(
     task: Task,
-    source: Source,
+    source: BatchSource,
     recipe: Any,
     out: Path,
     *,
@@ -138,7 +138,7 @@ def is_done(result: TrainResult) -> bool:
     return result.exit != "interrupted" and first_process()
 
 
-def validation_metrics(task: Task, validation: Source, device: str) -> dict[str, float]:
+def validation_metrics(task: Task, validation: BatchSource, device: str) -> dict[str, float]:
     """Mean of each part of the loss on text never trained on, and the perplexity of masked words if they are asked."""
     sums: dict[str, list[tuple[float, int]]] = {}
     for index in range(min(_VALIDATION_BATCHES, max(validation.batches_in(1), 1))):

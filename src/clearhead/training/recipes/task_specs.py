@@ -21,9 +21,10 @@ from clearhead.data.encode import (
 )
 from clearhead.data.examples import Labels
 from clearhead.data.formats import (
-    a_grade,
-    a_score,
     is_dream,
+    parse_classes,
+    parse_grade,
+    parse_score,
     read_choices,
     read_conll,
     read_dream,
@@ -32,7 +33,6 @@ from clearhead.data.formats import (
     read_squad,
     read_texts,
     read_words,
-    some_classes,
 )
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.models.gpt import Gpt2
@@ -90,7 +90,7 @@ def offered_choices(source: Path | str, columns: Columns) -> list[Any]:
 
 def judged_passages(source: Path | str, columns: Columns) -> list[Any]:
     """Queries with a passage each, and how relevant it is: 0 is not at all."""
-    rows = read_texts(source, parse=a_grade, **columns)
+    rows = read_texts(source, parse=parse_grade, **columns)
     require(
         all(row.pair is not None for row in rows),
         f"{source} has no passages beside its queries; name their column with --pair",
@@ -216,7 +216,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "label": TaskSpec(
-        read=lambda source, columns: list(read_texts(source, parse=some_classes, **columns)),
+        read=lambda source, columns: list(read_texts(source, parse=parse_classes, **columns)),
         find_labels=lambda examples: Labels.of(label for example in examples for label in example.label),
         tokenise=encode_texts,
         task=lambda model, *_: MultiLabel(model.network),
@@ -225,7 +225,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "regress": TaskSpec(
-        read=lambda source, columns: list(read_texts(source, parse=a_score, **columns)),
+        read=lambda source, columns: list(read_texts(source, parse=parse_score, **columns)),
         tokenise=encode_texts,
         task=lambda model, *_: Regress(model.network),
         head="classes",

@@ -12,8 +12,8 @@ from typing import Any, Unpack
 import torch
 
 from clearhead.data.examples import PairExample
-from clearhead.data.rng import Source
-from clearhead.data.seq2seq import Parallel, encode_parallel, read_parallel
+from clearhead.data.rng import BatchSource
+from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
 from clearhead.errors import NotFound, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
@@ -159,7 +159,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
 
 
-def _metrics(task: Translation, source: Source, device: str) -> Metrics:
+def _metrics(task: Translation, source: BatchSource, device: str) -> Metrics:
     """Measure on validation pairs: perplexity, and how many words of the target are guessed right, in percent."""
     nll = right = count = 0.0
     with torch.no_grad():
@@ -213,6 +213,6 @@ def _keep_targets(folder: Path, out: Path) -> None:
             copyfile(folder / name, out / name)
 
 
-def _batches(pairs: Sequence[PairExample], cut: tuple[Tokenizer, Tokenizer], recipe: Translate) -> Parallel:
+def _batches(pairs: Sequence[PairExample], cut: tuple[Tokenizer, Tokenizer], recipe: Translate) -> ParallelBatches:
     encoded = encode_parallel(pairs, cut[0], targets=cut[1], length=recipe.length)
-    return Parallel(encoded, seed=recipe.train.seed, tokens=recipe.tokens)
+    return ParallelBatches(encoded, seed=recipe.train.seed, tokens=recipe.tokens)
