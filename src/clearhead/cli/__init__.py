@@ -6,6 +6,7 @@ import os
 import sys
 
 import typer
+from typer import Option
 
 from clearhead import __version__
 from clearhead.cli import (
@@ -70,7 +71,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def callback(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    version: bool = Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Take the options that stand before a verb."""
 

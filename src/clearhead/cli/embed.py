@@ -8,22 +8,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import (
     CORPUS,
     INT8_SAMPLE,
     Command,
-    DeviceOption,
     InOption,
     Int8Option,
     JsonOption,
     Loaded,
     LoadedWithSkill,
-    RecipeOption,
-    SetOption,
     Shared,
+    SingleTraining,
     TextsArgument,
-    TrainingOptions,
     command_line,
     count_texts,
     given_texts,
@@ -55,17 +53,15 @@ TextStream = Annotated[
 def embed(
     stream: TextStream,
     model: LoadedWithSkill,
-    out: Annotated[Path | None, typer.Option(help="Write all vectors to this .npy file.")] = None,
-    layers: Annotated[
-        str, typer.Option(help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1.")
-    ] = "-1",
-    combine: Annotated[str, typer.Option(help="How to join several layers: mean, sum or concat.")] = "mean",
-    pooling: Annotated[
-        str | None, typer.Option(help="Tokens to one vector: mean, first, max or weighted. Default: the model's own.")
-    ] = None,
-    normalise: Annotated[bool | None, typer.Option(help="Scale to length 1. Default: the model's own.")] = None,
-    dimensions: Annotated[int | None, typer.Option(help="Keep the first so many dimensions. Default: all.")] = None,
-    precision: Annotated[str, typer.Option(help="float32, int8 (ranges of these texts) or binary.")] = "float32",
+    out: Path | None = Option(None, help="Write all vectors to this .npy file."),
+    layers: str = Option("-1", help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1."),
+    combine: str = Option("mean", help="How to join several layers: mean, sum or concat."),
+    pooling: str | None = Option(
+        None, help="Tokens to one vector: mean, first, max or weighted. Default: the model's own."
+    ),
+    normalise: bool | None = Option(None, help="Scale to length 1. Default: the model's own."),
+    dimensions: int | None = Option(None, help="Keep the first so many dimensions. Default: all."),
+    precision: str = Option("float32", help="float32, int8 (ranges of these texts) or binary."),
     int8: Int8Option = False,
     json: JsonOption = False,
 ) -> Rows:
@@ -154,17 +150,17 @@ class VectorFile:
 
 @verb
 def senses(
-    word: Annotated[list[str], typer.Argument(help="The word; other forms of it, such as its plural, may follow.")],
+    *,
+    word: list[str] = Argument(..., help="The word; other forms of it, such as its plural, may follow."),
     texts: Annotated[list[str], Shared(lambda file: given_texts(None, file), file=(InOption, None))],
     model: Loaded,
-    layers: Annotated[
-        str | None, typer.Option(help="Layers whose mean to take, from 0 or from -1, the last. Default: the last four.")
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="How near, by cosine, occurrences of one sense are. Default: 0.85, or by the model."),
-    ] = None,
-    count: Annotated[int | None, typer.Option(help="How many senses to make, whatever the threshold.")] = None,
+    layers: str | None = Option(
+        None, help="Layers whose mean to take, from 0 or from -1, the last. Default: the last four."
+    ),
+    threshold: float | None = Option(
+        None, help="How near, by cosine, occurrences of one sense are. Default: 0.85, or by the model."
+    ),
+    count: int | None = Option(None, help="How many senses to make, whatever the threshold."),
 ) -> Rows:
     """Group the occurrences of a word by meaning, in texts from a file or stdin, and show how near they are.
 
@@ -189,14 +185,11 @@ app = group("vectors", "Train and ask word vectors (word2vec): one for each word
 @app.command(cls=Command)
 @verb
 def train(
-    corpus: Annotated[list[str], typer.Argument(help=CORPUS)],
-    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the vectors.")],
-    kind: Annotated[
-        str | None, typer.Option(help="skipgram (guess the words around) or cbow (guess the word in the middle).")
-    ] = None,
-    recipe: RecipeOption = None,
-    set_: SetOption = None,
-    device: DeviceOption = None,
+    corpus: list[str] = Argument(..., help=CORPUS),
+    out: Path = Option(..., help="The folder of the run and, in the end, of the vectors."),
+    kind: str | None = Option(None, help="skipgram (guess the words around) or cbow (guess the word in the middle)."),
+    *,
+    run: SingleTraining,
 ) -> Rows:
     """Learn a vector for every word of your own text; run it again to go on after a stop.
 
@@ -206,10 +199,10 @@ def train(
     from clearhead.training.recipes.word2vec import Vectors, train_vectors
 
     texts = Corpus(corpus)
-    plan = TrainingOptions(recipe, set_, device).override(Vectors(), kind=kind)
+    plan = run.override(Vectors(), kind=kind)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         learnt, result = train_vectors(
-            texts, out, plan, device=pick_device(device), progress=advance, command=command_line()
+            texts, out, plan, device=pick_device(run.device), progress=advance, command=command_line()
         )
     yield from training_rows(result, out, f"{len(learnt):,} words", words=len(learnt))
 
@@ -217,9 +210,9 @@ def train(
 @app.command(cls=Command)
 @verb
 def near(
-    word: Annotated[str, typer.Argument(help="The word to look up.")],
-    model: Annotated[Path, typer.Option("--model", "-m", help="The folder that `vectors train` wrote.")],
-    top_k: Annotated[int | None, typer.Option(help="How many neighbours.", show_default="10")] = None,
+    word: str = Argument(..., help="The word to look up."),
+    model: Path = Option(..., "--model", "-m", help="The folder that `vectors train` wrote."),
+    top_k: int | None = Option(None, help="How many neighbours.", show_default="10"),
 ) -> Rows:
     """Which words are used like this one? Prints them with their cosines.
 

@@ -1,9 +1,10 @@
 """`clearhead evaluate`: the official metrics of a model on a task, or of answers in a file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import (
     Columns,
@@ -25,53 +26,43 @@ if TYPE_CHECKING:
 
 @verb
 def evaluate(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
-            "by ROUGE; or perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or "
-            "of each after a text's first, as a GPT, an LSTM or a GRU guesses it from those before."
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The data to measure on, in the formats of finetune; for search: query, passage, relevance; for "
-            "perplexity: texts, in those of pretrain; for summaries: texts and references, in those of translation, "
-            "or, to score --predictions, references alone."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="The model to measure: a folder or a hub name. Default: the built-in."),
-    ] = None,
+    task: str | None = Argument(
+        None,
+        help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
+        "by ROUGE; or perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or "
+        "of each after a text's first, as a GPT, an LSTM or a GRU guesses it from those before.",
+    ),
+    data: list[str] | None = Option(
+        None,
+        help="The data to measure on, in the formats of finetune; for search: query, passage, relevance; for "
+        "perplexity: texts, in those of pretrain; for summaries: texts and references, in those of translation, "
+        "or, to score --predictions, references alone.",
+    ),
+    model: str | None = Option(
+        None, "--model", "-m", help="The model to measure: a folder or a hub name. Default: the built-in."
+    ),
     skill: SkillOption = None,
-    predictions: Annotated[
-        Path | None,
-        typer.Option(
-            help="Of answer: a file for the model's answers; without --model or --skill, the answers to score. Of "
-            "summaries likewise: one a line, or .jsonl."
-        ),
-    ] = None,
-    nbest: Annotated[
-        Path | None,
-        typer.Option(help="Of answer: a file for the model's 20 best; without --model or --skill, those to score."),
-    ] = None,
-    no_answer: Annotated[
-        Path | None, typer.Option(help="Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities.")
-    ] = None,
-    documents: Annotated[
-        bool, typer.Option("--documents", help="Of tag: whole documents, as a CoNLL file parts them, not sentences.")
-    ] = False,
+    predictions: Path | None = Option(
+        None,
+        help="Of answer: a file for the model's answers; without --model or --skill, the answers to score. Of "
+        "summaries likewise: one a line, or .jsonl.",
+    ),
+    nbest: Path | None = Option(
+        None, help="Of answer: a file for the model's 20 best; without --model or --skill, those to score."
+    ),
+    no_answer: Path | None = Option(
+        None, help="Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities."
+    ),
+    documents: bool = Option(
+        False, "--documents", help="Of tag: whole documents, as a CoNLL file parts them, not sentences."
+    ),
     *,
     columns: Columns,
-    table: Annotated[
-        bool, typer.Option("--table", help="Print the lectures' tables with measured metrics, and measure nothing.")
-    ] = False,
-    figures: Annotated[
-        Path | None, typer.Option(help="Of --table: a JSON file of your metrics. Default: the built-in model's.")
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Of --table: print markdown.")] = False,
+    table: bool = Option(
+        False, "--table", help="Print the lectures' tables with measured metrics, and measure nothing."
+    ),
+    figures: Path | None = Option(None, help="Of --table: a JSON file of your metrics. Default: the built-in model's."),
+    markdown: bool = Option(False, "--markdown", help="Of --table: print markdown."),
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> Rows:

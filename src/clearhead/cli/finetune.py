@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import Columns, Training, one_file, training_rows, verb
 from clearhead.cli.render import Row, Rows, shorten
@@ -17,38 +17,30 @@ if TYPE_CHECKING:
 
 @verb
 def finetune(
-    task: Annotated[
-        str, typer.Argument(help="classify, label, regress, tag, answer, choose, similar, instruct or translation.")
-    ],
-    data: Annotated[
-        list[str],
-        typer.Option(
-            help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "
-            "also two files, line by line."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
-            "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
-        ),
-    ] = None,
-    dev: Annotated[list[str] | None, typer.Option(help="Development data, to measure on.")] = None,
+    task: str = Argument(..., help="classify, label, regress, tag, answer, choose, similar, instruct or translation."),
+    data: list[str] = Option(
+        ...,
+        help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "
+        "also two files, line by line.",
+    ),
+    out: Path = Option(..., help="The folder of the run and, in the end, of the model."),
+    model: str | None = Option(
+        None,
+        "--model",
+        "-m",
+        help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
+        "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
+    ),
+    dev: list[str] | None = Option(None, help="Development data, to measure on."),
     *,
     columns: Columns,
-    seeds: Annotated[int, typer.Option(help="Repeat with seeds 0, 1, … and give mean and deviation.")] = 1,
-    skill_for: Annotated[
-        str | None,
-        typer.Option(
-            help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
-            "unasked, separated by commas, or none."
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the data, spend nothing.")] = False,
+    seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
+    skill_for: str | None = Option(
+        None,
+        help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
+        "unasked, separated by commas, or none.",
+    ),
+    dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
     run: Training,
 ) -> Rows:
     """Fine-tune a model for a task; run it again to go on after a stop.

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import (
     InOption,
@@ -27,36 +28,28 @@ Prompts = Annotated[
     list[str],
     Shared(lambda texts, file: list(read_texts(texts, file)), texts=(TextsArgument, None), file=(InOption, None)),
 ]
-SequencesOption = Annotated[int | None, typer.Option(help="How many versions of each text to give, the best first.")]
-PenaltyOption = Annotated[float | None, typer.Option(help="Of beams: above 1 favours long texts, below 1 short ones.")]
+SequencesOption = Annotated[int | None, Option(help="How many versions of each text to give, the best first.")]
+PenaltyOption = Annotated[float | None, Option(help="Of beams: above 1 favours long texts, below 1 short ones.")]
 
 
 @verb
 def generate(
     prompts: Prompts,
     model: LoadedGenerator,
-    max_new_tokens: Annotated[int | None, typer.Option(help="Most new tokens.", show_default="128")] = None,
-    min_new_tokens: Annotated[int | None, typer.Option(help="Fewest new tokens.")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Sample: below 1 likely tokens become likelier, above 1 the text is wilder.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sample among the k most probable tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample among the most probable tokens that add up to this probability.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of sampling: the same seed gives the same texts.")] = None,
-    num_beams: Annotated[
-        int | None, typer.Option(help="Beam search with so many beams; the text is not streamed.")
-    ] = None,
+    max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="128"),
+    min_new_tokens: int | None = Option(None, help="Fewest new tokens."),
+    temperature: float | None = Option(
+        None, help="Sample: below 1 likely tokens become likelier, above 1 the text is wilder."
+    ),
+    top_k: int | None = Option(None, help="Sample among the k most probable tokens."),
+    top_p: float | None = Option(None, help="Sample among the most probable tokens that add up to this probability."),
+    seed: int | None = Option(None, help="Of sampling: the same seed gives the same texts."),
+    num_beams: int | None = Option(None, help="Beam search with so many beams; the text is not streamed."),
     num_return_sequences: SequencesOption = None,
     length_penalty: PenaltyOption = None,
-    no_repeat_ngram_size: Annotated[int | None, typer.Option(help="No n-gram of this size comes twice.")] = None,
-    repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1: tokens that came before are rarer.")
-    ] = None,
-    stop_strings: Annotated[
-        list[str] | None, typer.Option(help="Stop after this string; may be given more than once.")
-    ] = None,
+    no_repeat_ngram_size: int | None = Option(None, help="No n-gram of this size comes twice."),
+    repetition_penalty: float | None = Option(None, help="Above 1: tokens that came before are rarer."),
+    stop_strings: list[str] | None = Option(None, help="Stop after this string; may be given more than once."),
     json: JsonOption = False,
 ) -> Rows:
     """Generate text from a prompt: greedily, unless sampling or beams are asked for.
@@ -125,10 +118,10 @@ def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None
 def translate(
     texts: Texts,
     model: LoadedGenerator,
-    num_beams: Annotated[int, typer.Option(help="Beams of the search; 1 is greedy.")] = 4,
+    num_beams: int = Option(4, help="Beams of the search; 1 is greedy."),
     num_return_sequences: SequencesOption = None,
     length_penalty: PenaltyOption = None,
-    prefix: Annotated[str, typer.Option(help='Put before every sentence: "translate English to German: ".')] = "",
+    prefix: str = Option("", help='Put before every sentence: "translate English to German: ".'),
 ) -> Rows:
     """Translate texts, sentence by sentence, by an OPUS-MT, T5 or recurrent model, or one trained here.
 
@@ -143,7 +136,7 @@ def translate(
                 yield {"source": text, "translation": one.text, "parts": one.to_dict()["parts"]}, [one.text]
 
 
-FilesArgument = Annotated[list[str] | None, typer.Argument(help='Files, each one text, or "-" for stdin.')]
+FilesArgument = Annotated[list[str] | None, Argument(help='Files, each one text, or "-" for stdin.')]
 Sources = Annotated[list[tuple[str, str]], Shared(read_sources, files=(FilesArgument, None))]
 
 
@@ -151,16 +144,16 @@ Sources = Annotated[list[tuple[str, str]], Shared(read_sources, files=(FilesArgu
 def summarise(
     sources: Sources,
     model: Loaded,
-    sentences: Annotated[int | None, typer.Option(help="How many sentences to keep.", show_default="3")] = None,
-    abstractive: Annotated[
-        bool, typer.Option("--abstractive", help="In the model's own words; it must be a generator, such as a T5.")
-    ] = False,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(help="Of --abstractive: most tokens for a part of the text.", show_default="200")
-    ] = None,
-    min_new_tokens: Annotated[
-        int | None, typer.Option(help="Of --abstractive: fewest tokens for a part.", show_default="30 by a T5")
-    ] = None,
+    sentences: int | None = Option(None, help="How many sentences to keep.", show_default="3"),
+    abstractive: bool = Option(
+        False, "--abstractive", help="In the model's own words; it must be a generator, such as a T5."
+    ),
+    max_new_tokens: int | None = Option(
+        None, help="Of --abstractive: most tokens for a part of the text.", show_default="200"
+    ),
+    min_new_tokens: int | None = Option(
+        None, help="Of --abstractive: fewest tokens for a part.", show_default="30 by a T5"
+    ),
 ) -> Rows:
     """Keep the sentences that say most of a text, word for word and in order; or generate a summary.
 

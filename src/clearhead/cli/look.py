@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import Command, InOption, LoadedWithSkill, ModelOption, given_texts, group, load_model, verb
 from clearhead.cli.render import Row, Rows
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 app = group("look", "Look inside a model: each picture is one HTML file that opens from disk, offline.")
 
-TextArgument = Annotated[str, typer.Argument(help="The text to look at.")]
-PairArgument = Annotated[str | None, typer.Argument(help="A second text, for models that read pairs.")]
-OutOption = Annotated[Path | None, typer.Option(help="The HTML file to write; else it is named after the picture.")]
+TextArgument = Annotated[str, Argument(help="The text to look at.")]
+PairArgument = Annotated[str | None, Argument(help="A second text, for models that read pairs.")]
+OutOption = Annotated[Path | None, Option(help="The HTML file to write; else it is named after the picture.")]
 
 
 def _saved(view: "View", out: Path | None, about: str = "") -> Row:
@@ -43,9 +43,9 @@ def attention(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = N
 def step(
     model: LoadedWithSkill,
     text: TextArgument,
-    token: Annotated[str, typer.Option(help="The token that attends: a word, or its number from 0.")],
-    layer: Annotated[int, typer.Option(help="The layer, from 0.")] = 0,
-    head: Annotated[int, typer.Option(help="The head, from 0.")] = 0,
+    token: str = Option(..., help="The token that attends: a word, or its number from 0."),
+    layer: int = Option(0, help="The layer, from 0."),
+    head: int = Option(0, help="The head, from 0."),
     out: OutOption = None,
 ) -> Rows:
     """One token in one head, step by step: query, keys, scores, weights, values.
@@ -84,9 +84,7 @@ def input_(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None
 @app.command(cls=Command)
 @verb
 def positions(
-    model: ModelOption = None,
-    length: Annotated[int, typer.Option(help="How many positions to show.")] = 64,
-    out: OutOption = None,
+    model: ModelOption = None, length: int = Option(64, help="How many positions to show."), out: OutOption = None
 ) -> Rows:
     """How a position is written as a vector: sinusoidal, rotary, and with --model as this model has learnt it.
 
@@ -113,8 +111,8 @@ def layers(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None
 @verb
 def senses(
     model: LoadedWithSkill,
-    word: Annotated[str, typer.Argument(help="The word; bank, apple and train have texts of their own.")],
-    texts: Annotated[list[str] | None, typer.Argument(help='Texts with the word, or "-" for one a line.')] = None,
+    word: str = Argument(..., help="The word; bank, apple and train have texts of their own."),
+    texts: list[str] | None = Argument(None, help='Texts with the word, or "-" for one a line.'),
     file: InOption = None,
     out: OutOption = None,
 ) -> Rows:
@@ -131,10 +129,10 @@ def senses(
 @verb
 def why(
     model: LoadedWithSkill,
-    text: Annotated[str, typer.Argument(help="The text, or the question.")],
-    pair: Annotated[str | None, typer.Argument(help="A second text, or the context of a question.")] = None,
-    use: Annotated[str | None, typer.Option(help="What is explained: classify, answer or fill.")] = None,
-    target: Annotated[str | None, typer.Option(help="The label, token or answer to explain; else the best.")] = None,
+    text: str = Argument(..., help="The text, or the question."),
+    pair: str | None = Argument(None, help="A second text, or the context of a question."),
+    use: str | None = Option(None, help="What is explained: classify, answer or fill."),
+    target: str | None = Option(None, help="The label, token or answer to explain; else the best."),
     out: OutOption = None,
 ) -> Rows:
     """Which tokens an answer came from: five attribution methods side by side, and which of them is faithful here.
@@ -152,10 +150,10 @@ def why(
 @verb
 def decoding(
     model: LoadedWithSkill,
-    text: Annotated[str, typer.Argument(help="The source, or the prompt.")],
-    num_beams: Annotated[int, typer.Option(help="Beams of the search; 1 is greedy.")] = 1,
-    max_new_tokens: Annotated[int, typer.Option(help="Most new tokens.")] = 32,
-    top_k: Annotated[int, typer.Option(help="Candidates to show at each step.")] = 5,
+    text: str = Argument(..., help="The source, or the prompt."),
+    num_beams: int = Option(1, help="Beams of the search; 1 is greedy."),
+    max_new_tokens: int = Option(32, help="Most new tokens."),
+    top_k: int = Option(5, help="Candidates to show at each step."),
     out: OutOption = None,
 ) -> Rows:
     """How a model generates: at each step the candidates, their probabilities, the attention, and the tree of beams.
@@ -170,9 +168,7 @@ def decoding(
 
 @app.command(cls=Command)
 @verb
-def runs(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of training runs.")], out: OutOption = None
-) -> Rows:
+def runs(folders: list[Path] = Argument(..., help="Folders of training runs."), out: OutOption = None) -> Rows:
     """Training runs side by side: loss, learning rate, throughput and evaluation, as far as they have come.
 
     Example: `clearhead look runs ./my-model ./another-model`

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import ModelOption, SkillOption, verb
 from clearhead.cli.render import Rows
@@ -13,10 +13,9 @@ from clearhead.cli.render import Rows
 
 @verb
 def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(help="A checkpoint folder, or the name of a model on the hub. Default: the built-in."),
-    ] = None,
+    model: str | None = Argument(
+        None, help="A checkpoint folder, or the name of a model on the hub. Default: the built-in."
+    ),
 ) -> Rows:
     """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
 
@@ -35,10 +34,7 @@ def info(
         facts = {
             "family": recurrent.kind,
             "parameters": recurrent.parameters,
-            "tokenizer": {
-                "vocabulary": recurrent.tokenizer.vocabulary,
-                "lowercase": recurrent.tokenizer.lowercase,
-            },
+            "tokenizer": {"vocabulary": recurrent.tokenizer.vocabulary, "lowercase": recurrent.tokenizer.lowercase},
             "config": asdict(recurrent.network.config),
         }
         yield facts, _fact_lines(facts)
@@ -83,9 +79,9 @@ def _fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 @verb
 def convert(
-    source: Annotated[Path, typer.Argument(help="A folder with pytorch_model.bin, or the file itself.")],
-    out: Annotated[Path | None, typer.Option(help="The folder to write to. Default: beside the source.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
+    source: Path = Argument(..., help="A folder with pytorch_model.bin, or the file itself."),
+    out: Path | None = Option(None, help="The folder to write to. Default: beside the source."),
+    overwrite: bool = Option(False, "--overwrite", help="Replace files that are there already."),
 ) -> Rows:
     """Turn pytorch_model.bin into model.safetensors: only tensors are read, anything else is refused.
 
@@ -99,10 +95,10 @@ def convert(
 
 @verb
 def export(
-    out: Annotated[Path, typer.Argument(help="The folder to write to.")],
+    out: Path = Argument(..., help="The folder to write to."),
     model: ModelOption = None,
     skill: SkillOption = None,
-    half: Annotated[bool, typer.Option("--half", help="16-bit floats: half the size.")] = False,
+    half: bool = Option(False, "--half", help="16-bit floats: half the size."),
 ) -> Rows:
     """Write config.json, tokenizer.json and model.safetensors as transformers lays them out.
 

@@ -15,6 +15,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperCommand
 
 from clearhead.cli.render import Rows, print_rows
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
     from clearhead.training.loop import TrainResult
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+JsonOption = Annotated[bool, Option("--json", help="One JSON object a line, for programs.")]
 
 
 class Shared:
@@ -121,8 +122,8 @@ def group(name: str, help: str) -> typer.Typer:  # noqa: A002
 
 # ---- texts: arguments, a file, or stdin ---------------------------------------------------------------------------
 
-TextsArgument = Annotated[list[str] | None, typer.Argument(help='Texts, or "-" for one a line from stdin.')]
-InOption = Annotated[Path | None, typer.Option("--in", help="A file with one text a line.")]
+TextsArgument = Annotated[list[str] | None, Argument(help='Texts, or "-" for one a line from stdin.')]
+InOption = Annotated[Path | None, Option("--in", help="A file with one text a line.")]
 
 
 def read_texts(texts: Sequence[str] | None, file: Path | None) -> Iterator[str]:
@@ -230,19 +231,17 @@ def layer_numbers(written: str) -> list[int]:
 
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
-    ),
+    Option("--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."),
 ]
 GeneratorOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not generate text."),
+    Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not generate text."),
 ]
-SkillOption = Annotated[str | None, typer.Option(help="A skill of the model: its name, or a folder that holds one.")]
+SkillOption = Annotated[str | None, Option(help="A skill of the model: its name, or a folder that holds one.")]
 INT8_SAMPLE = 200  # inputs on which int8 must agree
 Int8Option = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--int8", help=f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
     ),
 ]
@@ -328,23 +327,10 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
 # ---- training -----------------------------------------------------------------------------------------------------
 
 CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
-CorpusOption = Annotated[list[str], typer.Option("--corpus", help=CORPUS)]
-MinutesOption = Annotated[float | None, typer.Option(help="How long to train: warm-up and decay fit this budget.")]
-StepsOption = Annotated[int | None, typer.Option(help="How many steps to train, instead of minutes.")]
-DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")]
-RecipeOption = Annotated[Path | None, typer.Option(help="A TOML file that changes the recipe by name.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Change one value of the recipe: --set train.learning_rate=3e-5.")
-]
-ShardOption = Annotated[
-    bool,
-    typer.Option(
-        "--shard", help="Cut the network up among the processes that torchrun started, instead of copying it."
-    ),
-]
-TensorboardOption = Annotated[
-    bool, typer.Option("--tensorboard", help="Write for TensorBoard too, in the run's folder.")
-]
+CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
+MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
+StepsOption = Annotated[int | None, Option(help="How many steps to train, instead of minutes.")]
+DeviceOption = Annotated[str | None, Option(help="cpu or cuda. Default: cuda if there is one.")]
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 Recipe = TypeVar("Recipe")
 
@@ -392,17 +378,27 @@ class TrainingOptions:
         }
 
 
-Training = Annotated[
-    TrainingOptions,
-    Shared(
-        TrainingOptions,
-        recipe=(RecipeOption, None),
-        set_=(SetOption, None),
-        device=(DeviceOption, None),
-        shard=(ShardOption, False),
-        tensorboard=(TensorboardOption, False),
+_SINGLE = {
+    "recipe": (Path | None, Option(None, help="A TOML file that changes the recipe by name.")),
+    "set_": (
+        list[str] | None,
+        Option(None, "--set", help="Change one value of the recipe: --set train.learning_rate=3e-5."),
     ),
-]
+    "device": (DeviceOption, None),
+}
+_DISTRIBUTED = {
+    "shard": (
+        bool,
+        Option(
+            False,
+            "--shard",
+            help="Cut the network up among the processes that torchrun started, instead of copying it.",
+        ),
+    ),
+    "tensorboard": (bool, Option(False, "--tensorboard", help="Write for TensorBoard too, in the run's folder.")),
+}
+SingleTraining = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE)]
+Training = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE, **_DISTRIBUTED)]
 
 
 def command_line() -> str:
@@ -433,25 +429,19 @@ def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: obj
         raise typer.Exit(128 + (result.signal or signal.SIGINT))
 
 
-def _named_columns(text: str | None, pair: str | None, label: str | None) -> dict[str, str]:
+def _named_columns(*columns: str | None) -> dict[str, str]:
     """The columns that were named, by their roles."""
-    return {role: column for role, column in (("text", text), ("pair", pair), ("label", label)) if column is not None}
+    return {role: column for role, column in zip(_COLUMNS, columns, strict=True) if column is not None}
 
 
-TextColumnOption = Annotated[
-    str | None, typer.Option(help="Name of the column with the text (choose: context; tag: words; search: query).")
-]
-PairColumnOption = Annotated[
-    str | None, typer.Option(help="Name of the column with the second text (choose: choices; search: passage).")
-]
-LabelColumnOption = Annotated[
-    str | None, typer.Option(help="Name of the column with the label, score, tags or relevance.")
-]
+_COLUMNS = {
+    "text": "Name of the column with the text (choose: context; tag: words; search: query).",
+    "pair": "Name of the column with the second text (choose: choices; search: passage).",
+    "label": "Name of the column with the label, score, tags or relevance.",
+}
 Columns = Annotated[
     dict[str, str],
-    Shared(
-        _named_columns, text=(TextColumnOption, None), pair=(PairColumnOption, None), label=(LabelColumnOption, None)
-    ),
+    Shared(_named_columns, **{role: (str | None, Option(None, help=about)) for role, about in _COLUMNS.items()}),
 ]
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Option
 
 from clearhead.cli.options import CorpusOption, MinutesOption, StepsOption, Training, progress, training_rows, verb
 from clearhead.cli.render import Rows
@@ -16,40 +16,30 @@ VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the us
 @verb
 def pretrain(
     corpus: CorpusOption,
-    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the model.")],
+    out: Path = Option(..., help="The folder of the run and, in the end, of the model."),
     *,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
-    family: Annotated[
-        str | None,
-        typer.Option(
-            help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm, "
-            "rnnlm-gru or elmo."
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Size: tiny to large, as far as the family has them; gpt2, t5, xlnet, rnnlm-… and elmo begin with "
-            "mini, which is their default. Of the others it is small."
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next); causal (gpt2, "
-            "rnnlm-…), spans (t5), permutation (xlnet) or bidirectional (elmo)."
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="A folder to begin with, to go on or to adapt it to your text.")
-    ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="A folder with a tokenizer. Default: one is trained on the corpus.")
-    ] = None,
-    vocabulary: Annotated[
-        int | None, typer.Option(help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}.")
-    ] = None,
+    family: str | None = Option(
+        None,
+        help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm, "
+        "rnnlm-gru or elmo.",
+    ),
+    preset: str | None = Option(
+        None,
+        help="Size: tiny to large, as far as the family has them; gpt2, t5, xlnet, rnnlm-… and elmo begin with "
+        "mini, which is their default. Of the others it is small.",
+    ),
+    objective: str | None = Option(
+        None,
+        help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next); causal (gpt2, "
+        "rnnlm-…), spans (t5), permutation (xlnet) or bidirectional (elmo).",
+    ),
+    model: Path | None = Option(
+        None, "--model", "-m", help="A folder to begin with, to go on or to adapt it to your text."
+    ),
+    tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
+    vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
     run: Training,
 ) -> Rows:
     """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
@@ -116,21 +106,19 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
 
 @verb
 def distil(
-    teacher: Annotated[str, typer.Option(help="The model to learn from: a folder or a hub name.")],
-    corpus: CorpusOption,
-    out: Annotated[Path, typer.Option(help="The folder of the run and, in the end, of the student.")],
     *,
-    layers: Annotated[int | None, typer.Option(help="Layers of the student. Default: half of the teacher's.")] = None,
+    teacher: str = Option(..., help="The model to learn from: a folder or a hub name."),
+    corpus: CorpusOption,
+    out: Path = Option(..., help="The folder of the run and, in the end, of the student."),
+    layers: int | None = Option(None, help="Layers of the student. Default: half of the teacher's."),
     minutes: MinutesOption = None,
     steps: StepsOption = None,
-    relations: Annotated[
-        bool,
-        typer.Option(
-            "--relations",
-            help="Learn how tokens relate (MiniLM) instead of answers (DistilBERT): the student may be narrower, "
-            "--set model.hidden_size=…, and has no head.",
-        ),
-    ] = False,
+    relations: bool = Option(
+        False,
+        "--relations",
+        help="Learn how tokens relate (MiniLM) instead of answers (DistilBERT): the student may be narrower, "
+        "--set model.hidden_size=…, and has no head.",
+    ),
     run: Training,
 ) -> Rows:
     """Train a small model to agree with a large one on your own text; run it again to go on after a stop.

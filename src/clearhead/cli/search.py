@@ -1,9 +1,9 @@
 """Verbs over many texts: search, cluster, duplicates."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import (
     Int8Option,
@@ -28,16 +28,14 @@ if TYPE_CHECKING:
 
 @verb
 def search(
-    query: Annotated[str, typer.Argument(help='What to look for, or "-" for one query a line from stdin.')],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="More files for --in.")] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option("--in", help="Files (.txt, .md, .jsonl) or folders of them to look in.")
-    ] = None,
-    index: Annotated[Path | None, typer.Option(help="Save the index here; without --in, the one to search.")] = None,
+    query: str = Argument(..., help='What to look for, or "-" for one query a line from stdin.'),
+    more: list[Path] | None = Argument(None, metavar="[FILES]...", help="More files for --in."),
+    files: list[Path] | None = Option(None, "--in", help="Files (.txt, .md, .jsonl) or folders of them to look in."),
+    index: Path | None = Option(None, help="Save the index here; without --in, the one to search."),
     model: ModelOption = None,
-    method: Annotated[str | None, typer.Option(help="vectors, the default, bm25 (no model needed) or hybrid.")] = None,
-    rerank: Annotated[str | None, typer.Option(help="A cross-encoder that reads the best 100 again.")] = None,
-    top_k: Annotated[int, typer.Option(help="How many passages to show.")] = 5,
+    method: str | None = Option(None, help="vectors, the default, bm25 (no model needed) or hybrid."),
+    rerank: str | None = Option(None, help="A cross-encoder that reads the best 100 again."),
+    top_k: int = Option(5, help="How many passages to show."),
     int8: Int8Option = False,
 ) -> Rows:
     """Find the passages of documents that fit a query, by their words, their meaning or both.
@@ -84,8 +82,8 @@ def _build(documents: "list[Document]", model: "Model | None", folder: Path | No
 def cluster(
     texts: Texts,
     model: Loaded,
-    threshold: Annotated[float | None, typer.Option(help="How near, by cosine, texts of a cluster are.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="How many clusters to make, by k-means.")] = None,
+    threshold: float | None = Option(None, help="How near, by cosine, texts of a cluster are."),
+    clusters: int | None = Option(None, help="How many clusters to make, by k-means."),
     int8: Int8Option = False,
 ) -> Rows:
     """Group texts by meaning: the size of each cluster and its most central text, or with --json its members too.
@@ -106,8 +104,8 @@ def cluster(
 def duplicates(
     texts: Texts,
     model: Loaded,
-    threshold: Annotated[float, typer.Option(help="How near, by cosine, two texts must be.")] = 0.9,
-    drop: Annotated[bool, typer.Option("--drop", help="Print the texts themselves, without the duplicates.")] = False,
+    threshold: float = Option(0.9, help="How near, by cosine, two texts must be."),
+    drop: bool = Option(False, "--drop", help="Print the texts themselves, without the duplicates."),
     int8: Int8Option = False,
 ) -> Rows:
     """Find texts that repeat another, letter for letter or nearly; they are counted from 0.

@@ -1,23 +1,20 @@
 """`clearhead studio`: every view and every use in the browser."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer import Option
 
 from clearhead.errors import NotFound
 
 
 def studio(
-    model: Annotated[
-        list[str] | None,
-        typer.Option("--model", "-m", help="A checkpoint folder or hub model, again for more. Default: the built-in."),
-    ] = None,
-    runs: Annotated[
-        list[Path] | None, typer.Option(help="The folder of a training run; give it again for more.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="The port. Default: 8642, or a free one.")] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the studio in the browser.")] = True,
+    model: list[str] | None = Option(
+        None, "--model", "-m", help="A checkpoint folder or hub model, again for more. Default: the built-in."
+    ),
+    runs: list[Path] | None = Option(None, help="The folder of a training run; give it again for more."),
+    port: int | None = Option(None, help="The port. Default: 8642, or a free one."),
+    browser: bool = Option(True, "--browser/--no-browser", help="Open the studio in the browser."),
 ) -> None:
     """Open the studio: looking inside and using models, on a page of this machine that nobody else can reach.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import Command, ModelOption, group, progress, read_texts, verb
 from clearhead.cli.render import Rows
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @verb
 def tokenize(
-    text: Annotated[str, typer.Argument(help='The text, or "-" for one text a line from stdin.')] = "-",
-    pair: Annotated[str | None, typer.Argument(help="A second text, for models that read pairs.")] = None,
+    text: str = Argument("-", help='The text, or "-" for one text a line from stdin.'),
+    pair: str | None = Argument(None, help="A second text, for models that read pairs."),
     model: ModelOption = None,
 ) -> Rows:
     """Show the tokens of a text: pieces, ids, sentence numbers, and where each lies in the text.
@@ -70,16 +70,12 @@ app = group("tokenizer", "Train a tokenizer on your own text.")
 @app.command(cls=Command)
 @verb
 def train(
-    files: Annotated[
-        list[Path], typer.Argument(help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.')
-    ],
-    out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    kind: Annotated[
-        str, typer.Option(help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5 or xlnet.")
-    ] = "wordpiece",
-    vocabulary: Annotated[int, typer.Option(help="How many tokens to learn at most.")] = 30_000,
-    cased: Annotated[bool, typer.Option("--cased", help="Keep upper and lower case apart.")] = False,
-    min_frequency: Annotated[int, typer.Option(help="What is rarer than this teaches nothing.")] = 2,
+    files: list[Path] = Argument(..., help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.'),
+    out: Path = Option(..., help="The folder to write to."),
+    kind: str = Option("wordpiece", help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5 or xlnet."),
+    vocabulary: int = Option(30_000, help="How many tokens to learn at most."),
+    cased: bool = Option(False, "--cased", help="Keep upper and lower case apart."),
+    min_frequency: int = Option(2, help="What is rarer than this teaches nothing."),
 ) -> Rows:
     """Learn a vocabulary from files; the same files give the same vocabulary.
 
@@ -91,12 +87,7 @@ def train(
     size = sum(file.stat().st_size for file in files if file.is_file())
     with progress("reading", size, of_bytes=True) as advance:
         trained = train_tokenizer(
-            files,
-            kind=kind,
-            vocabulary=vocabulary,
-            lowercase=not cased,
-            min_frequency=min_frequency,
-            progress=advance,
+            files, kind=kind, vocabulary=vocabulary, lowercase=not cased, min_frequency=min_frequency, progress=advance
         )
     with staged(out) as stage:
         trained.save(stage)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from clearhead.cli.options import (
     Int8Option,
@@ -38,24 +38,23 @@ if TYPE_CHECKING:
 
 
 ContextOption = Annotated[
-    list[str] | None, typer.Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
+    list[str] | None, Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
 ]
 Contexts = Annotated[list[tuple[str, str]], Shared(read_sources, context=(ContextOption, None))]
 
 
 @verb
 def ask(
-    question: Annotated[str, typer.Argument(callback=nonempty, help="The question.")],
+    *,
+    question: str = Argument(..., callback=nonempty, help="The question."),
     contexts: Contexts,
     model: LoadedWithSkill,
-    top_k: Annotated[int, typer.Option(help="How many answers to show, the best first.")] = 1,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="Say nothing when “no answer” is better by more than this; inf: always answer. "
-            "Default: the skill's own, or 0."
-        ),
-    ] = None,
+    top_k: int = Option(1, help="How many answers to show, the best first."),
+    threshold: float | None = Option(
+        None,
+        help="Say nothing when “no answer” is better by more than this; inf: always answer. "
+        "Default: the skill's own, or 0.",
+    ),
 ) -> Rows:
     """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
 
@@ -83,8 +82,8 @@ def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
 def fill(
     texts: Texts,
     model: Loaded,
-    top_k: Annotated[int, typer.Option(help="How many words to show for each mask.")] = 5,
-    candidates: Annotated[str | None, typer.Option(help="Rank only these words, separated by commas.")] = None,
+    top_k: int = Option(5, help="How many words to show for each mask."),
+    candidates: str | None = Option(None, help="Rank only these words, separated by commas."),
     int8: Int8Option = False,
 ) -> Rows:
     """Fill the masks of a text; write the model's own mask, such as [MASK], where a word is wanted.
@@ -110,15 +109,10 @@ def _filled_line(text: str, one: "Prediction") -> Line:
 def classify(
     texts: Texts,
     model: LoadedWithSkill,
-    top_k: Annotated[
-        int | None, typer.Option(help="How many labels to show. Default: the best; all with --json.")
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="Labels of your own, separated by commas; for a checkpoint trained on inference (zero-shot)."
-        ),
-    ] = None,
+    top_k: int | None = Option(None, help="How many labels to show. Default: the best; all with --json."),
+    labels: str | None = Option(
+        None, help="Labels of your own, separated by commas; for a checkpoint trained on inference (zero-shot)."
+    ),
     int8: Int8Option = False,
 ) -> Rows:
     """Classify texts of any length.
@@ -146,13 +140,10 @@ def classify(
 def tag(
     texts: Texts,
     model: LoadedWithSkill,
-    aggregation_strategy: Annotated[
-        str,
-        typer.Option(
-            help="How the labels of tokens become those of words and entities: first, simple, average or max."
-        ),
-    ] = "first",
-    words: Annotated[bool, typer.Option("--words", help="Show every word's label, not the entities.")] = False,
+    aggregation_strategy: str = Option(
+        "first", help="How the labels of tokens become those of words and entities: first, simple, average or max."
+    ),
+    words: bool = Option(False, "--words", help="Show every word's label, not the entities."),
     int8: Int8Option = False,
 ) -> Rows:
     """Find the entities of texts of any length, or label every word.
@@ -176,10 +167,11 @@ def _tag_lines(text: str, found: "Tagged", *, words: bool) -> Iterator[Line]:
 
 @verb
 def compare(
-    first: Annotated[str, typer.Argument(callback=nonempty, help="One text.")],
-    second: Annotated[str, typer.Argument(callback=nonempty, help="The other text.")],
+    *,
+    first: str = Argument(..., callback=nonempty, help="One text."),
+    second: str = Argument(..., callback=nonempty, help="The other text."),
     model: LoadedWithSkill,
-    top_k: Annotated[int | None, typer.Option(help="How many labels to show.")] = None,
+    top_k: int | None = Option(None, help="How many labels to show."),
 ) -> Rows:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
 
@@ -192,8 +184,9 @@ def compare(
 
 @verb
 def choose(
-    context: Annotated[str, typer.Argument(callback=nonempty, help="What comes before.")],
-    candidates: Annotated[list[str], typer.Argument(help="The candidates.")],
+    *,
+    context: str = Argument(..., callback=nonempty, help="What comes before."),
+    candidates: list[str] = Argument(..., help="The candidates."),
     model: Loaded,
 ) -> Rows:
     """Choose the candidate that fits a context best.
