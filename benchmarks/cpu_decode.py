@@ -63,10 +63,10 @@ def ours(folder: Path, threads: int, *, int8: bool) -> Engine:
     writer = continuing(in_int8(network) if int8 else network)
 
     def write(given: list[list[int]], beams: int, new: int) -> list[int]:
-        rules = Controls(end=(END,), limit=new, least=new, banned=(PAD,))
+        rules = Controls(end=(END,), max_new_tokens=new, min_new_tokens=new, banned=(PAD,))
         if beams == 1:
             return [len(one.tokens) for one in greedy(writer, given, rules)]
-        return [len(one.tokens) for one, *_ in beam_search(writer, given, rules, beams=beams)]
+        return [len(one.tokens) for one, *_ in beam_search(writer, given, rules, num_beams=beams)]
 
     return write
 

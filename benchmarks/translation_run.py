@@ -19,9 +19,10 @@ from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parall
 from clearhead.evaluation.translation import bleu, chrf
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
+from clearhead.pipelines.model import Model
 from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import train
-from clearhead.training.recipes.translate import Translate, Translator, prepare
+from clearhead.training.recipes.translate import Translate, prepare
 from clearhead.training.settings import Every, Settings, override
 from clearhead.training.tasks.language import Translation
 
@@ -156,7 +157,7 @@ def carry_out(run: Run) -> dict[str, Any]:
     }
     if run.timed:
         return found
-    chosen_by = score(translator, held_out, beams=BEAMS)  # of the weights as they end, which the curve's are not
+    chosen_by = score(translator, held_out, num_beams=BEAMS)  # of the weights as they end, which the curve's are not
     return found | {"development_bleu": chosen_by, **measured(translator, pairs_of(run, TEST))}
 
 
@@ -176,17 +177,17 @@ def pace(rows: list[dict[str, float]], run: Run) -> float:
     return sum(row["tokens"] - before[rows.index(row)] for row in kept) / max(seconds, 1e-9)
 
 
-def score(translator: Translator, pairs: list[PairExample], beams: int = 1) -> float:
-    written = translate_texts(translator.network, translator.tokenizer, [pair.first for pair in pairs], beams=beams)
+def score(translator: Model, pairs: list[PairExample], beams: int = 1) -> float:
+    written = translate_texts(translator.network, translator.tokenizer, [pair.first for pair in pairs], num_beams=beams)
     return bleu([pair.second for pair in pairs], written).score
 
 
-def measured(translator: Translator, pairs: list[PairExample]) -> dict[str, Any]:
+def measured(translator: Model, pairs: list[PairExample]) -> dict[str, Any]:
     import sacrebleu.metrics
 
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
     start = time.perf_counter()
-    written = translate_texts(translator.network, translator.tokenizer, sources, beams=BEAMS)
+    written = translate_texts(translator.network, translator.tokenizer, sources, num_beams=BEAMS)
     seconds = time.perf_counter() - start
     cased, letters = bleu(references, written), chrf(references, written)
     lower = sacrebleu.metrics.BLEU(lowercase=True)

@@ -12,7 +12,7 @@ from typing import Any
 import clearhead
 from biases import seen
 from clearhead.hub.skills import Skill
-from clearhead.pipelines.model import Skilled
+from clearhead.pipelines.model import Model
 from clearhead.training.monitor import curve, read_rows
 from figures import read_figures
 
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 def main() -> None:
     work, folder = map(Path, sys.argv[1:])
     model = clearhead.load(folder)
-    if not isinstance(model, Skilled):
+    if not model.skills:
         sys.exit(f"{folder} has no skills; train them before the card is written")
     rows = joined(work)
     (folder / "curve.svg").write_text(curve([_drawn(row) for row in rows]), "utf-8")
@@ -91,7 +91,7 @@ def _drawn(row: Row) -> Row:
     }
 
 
-def _head(model: Skilled, folder: Path) -> str:
+def _head(model: Model, folder: Path) -> str:
     config = model.config
     held = [folder, *model.skills.values()]
     size = sum(path.stat().st_size for place in held for path in place.iterdir() if path.suffix in KEPT) / 2**20
@@ -154,7 +154,7 @@ def _minutes(card: Path) -> float:
     return float(found[1].replace(",", "")) if found else 0.0
 
 
-def _skills(model: Skilled) -> str:
+def _skills(model: Model) -> str:
     table: list[tuple[str, ...]] = [("skill", "labels", "uses that take it unasked", "looks at capitals")]
     for name, path in model.skills.items():
         skill = Skill.read(path)

@@ -150,7 +150,7 @@ def test_a_head_links_it_to_the_animal(model):
 def test_medicine_for_someone_else(model):
     query, notes = PHARMACY
     documents = notes.split("\n\n")
-    assert model.search(query, documents, top=1)[0].text == documents[0]
+    assert model.search(query, documents, top_k=1)[0].text == documents[0]
 
 
 def test_sentences_become_vectors(model):

@@ -29,7 +29,7 @@ def answer(found: Any) -> str:
 # a line that is shown and run, and what is shown of its result
 TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     (
-        'model.fill("She opened the [MASK] and walked into the room.", top=3)',
+        'model.fill("She opened the [MASK] and walked into the room.", top_k=3)',
         lambda found: "   ".join(f"{one.token} {one.score:.2f}" for one in found.predictions),
     ),
     ('model.answer("What can we learn in NUS?", passage)', answer),
@@ -45,7 +45,7 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     ('model.compare("A man is playing a guitar.", "A man plays the guitar.", skill="similarity")', scores),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
     (
-        f'model.search("{PHARMACY[0]}", notes, top=2)',
+        f'model.search("{PHARMACY[0]}", notes, top_k=2)',
         lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
     ),
     (

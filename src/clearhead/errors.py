@@ -4,10 +4,12 @@ The text of an error says what is wrong, shows the value, and says what to do.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sized
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sized
 from dataclasses import fields
+from functools import wraps
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 _MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "type_vocab_size"}
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
@@ -121,3 +123,30 @@ def check_ids(wanted: Iterable[str], given: Collection[str], what: str) -> None:
         f"{len(missing)} ids have no {what}, the first is {missing[0] if missing else ''!r}; give one for each id.",
         BadInput,
     )
+
+
+Callee = TypeVar("Callee")
+
+
+def renamed(**names: str) -> Callable[[Callee], Callee]:
+    """Let a function, or a class when it is made, take keywords by their `old="new"` names for one more release."""
+
+    def decorate(use: Callee) -> Callee:
+        target: Any = use.__init__ if isinstance(use, type) else use  # type: ignore[misc]
+
+        @wraps(target)
+        def call(*args: Any, **options: Any) -> Any:
+            for old in names.keys() & options.keys():
+                new = names[old]
+                require(new not in options, f"{old} and {new} are one option; give {new}", BadInput)
+                message = f"{old} is now called {new}; the old name goes with the next release"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                options[new] = options.pop(old)
+            return target(*args, **options)
+
+        if isinstance(use, type):
+            use.__init__ = call  # type: ignore[misc]
+            return use
+        return cast("Callee", call)
+
+    return decorate

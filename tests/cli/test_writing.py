@@ -22,7 +22,7 @@ def test_translate(run, folder, tmp_path):
     model = translator()
     code, out, _ = run("translate", *TEXTS, "--model", folder, "--num-beams", 2)
     assert code == 0
-    assert out.splitlines() == [one.text for one in model.translate(TEXTS, beams=2)]
+    assert out.splitlines() == [one.text for one in model.translate(TEXTS, num_beams=2)]
     lines = tmp_path / "texts.txt"
     lines.write_text("\n".join(TEXTS), encoding="utf-8")
     assert run("translate", "--in", lines, "-m", folder, "--num-beams", 2)[1] == out
@@ -105,7 +105,7 @@ def test_what_was_written_before_an_interruption_is_printed(run, folder, tmp_pat
 
 
 def test_several_ways(run, folder):
-    ways = translator().translate(TEXTS, beams=3, best=2)
+    ways = translator().translate(TEXTS, num_beams=3, num_return_sequences=2)
     code, out, _ = run("translate", *TEXTS, "-m", folder, "--num-beams", 3, "--num-return-sequences", 2)
     assert code == 0
     assert out.splitlines() == [one.text for pair in ways for one in pair]
@@ -133,7 +133,9 @@ def test_several_ways(run, folder):
     rows = [json.loads(line) for line in run("generate", "The", *options, "--json")[1].splitlines()]
     assert [row["prompt"] + row["generated"] for row in rows] == lines
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
-    found = ch.load(gpt_folder()).generate("The", beams=3, best=3, longest=8, length_penalty=0.5, least=4)
+    found = ch.load(gpt_folder()).generate(
+        "The", num_beams=3, num_return_sequences=3, max_new_tokens=8, length_penalty=0.5, min_new_tokens=4
+    )
     assert [row["generated"] for row in rows] == [one.text for one in found]
 
 
@@ -154,7 +156,7 @@ def test_a_summary_in_its_own_words(run, tmp_path):
     assert run("summarise", text, "--abstractive", "-m", tmp_path / "t5")[1] == expected + "\n"
     row = json.loads(run("summarise", text, "--abstractive", "-m", tmp_path / "t5", "--json")[1])
     assert row == {"source": str(text), "summary": expected}
-    short = model.summarise(TEXTS[0], abstractive=True, longest=9, least=2).text
+    short = model.summarise(TEXTS[0], abstractive=True, max_new_tokens=9, min_new_tokens=2).text
     lengths = ("--max-new-tokens", 9, "--min-new-tokens", 2)
     assert run("summarise", text, "--abstractive", *lengths, "-m", tmp_path / "t5")[1] == short + "\n"
     translator("seq2seq-gru").save(tmp_path / "gru")
@@ -172,9 +174,12 @@ def test_a_summary_in_its_own_words(run, tmp_path):
         (["generate", "a", "--temperature", "0"], "temperature must be more than 0"),
         (["generate", "a", "--temperature", "inf"], "temperature must be a finite number, got inf"),
         (["generate", "a", "--seed", "5"], "seed 5 has nothing to draw"),
-        (["generate", "a", "--num-return-sequences", "2"], "best=2 ways need as many beams, got 1, or chance"),
+        (
+            ["generate", "a", "--num-return-sequences", "2"],
+            "num_return_sequences=2 needs as many num_beams, got 1, or sampling",
+        ),
         (["generate", "--in", os.devnull], "there is no prompt"),
-        (["translate", "a", "--num-return-sequences", "0"], "best must be at least 1, got 0"),
+        (["translate", "a", "--num-return-sequences", "0"], "num_return_sequences must be at least 1, got 0"),
         (["translate", "a", "--num-beams", "100000"], "beams must be at most 256, got 100000"),
         (["classify", "a"], "this model cannot classify"),
     ],

@@ -12,7 +12,7 @@ from generators import DECODERS, PROMPTS, our_decoder
 
 from .writers import Table, ours, their_texts
 
-PLAIN = Controls(end=(1,), limit=20)
+PLAIN = Controls(end=(1,), max_new_tokens=20)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,9 @@ PLAIN = Controls(end=(1,), limit=20)
     ],
 )
 def test_the_texts_and_scores_of_transformers(model, length_penalty, seed, tmp_path):
-    outputs = beam_search(ours(model, tmp_path, seed), PROMPTS, PLAIN, beams=4, best=3, length_penalty=length_penalty)
+    outputs = beam_search(
+        ours(model, tmp_path, seed), PROMPTS, PLAIN, num_beams=4, num_return_sequences=3, length_penalty=length_penalty
+    )
     for prompt, found in zip(PROMPTS, outputs, strict=True):
         texts, scores = their_texts(
             model, prompt, seed, num_beams=4, num_return_sequences=3, length_penalty=length_penalty
@@ -36,14 +38,14 @@ def test_the_texts_and_scores_of_transformers(model, length_penalty, seed, tmp_p
     ("rules", "theirs"),
     [
         ({"repetition_penalty": 1.5}, {"repetition_penalty": 1.5}),
-        ({"no_repeat": 2}, {"no_repeat_ngram_size": 2}),
-        ({"least": 10, "banned": (9, 33)}, {"min_new_tokens": 10, "bad_words_ids": [[9], [33]]}),
+        ({"no_repeat_ngram_size": 2}, {"no_repeat_ngram_size": 2}),
+        ({"min_new_tokens": 10, "banned": (9, 33)}, {"min_new_tokens": 10, "bad_words_ids": [[9], [33]]}),
     ],
     ids=str,
 )
 def test_rules_do_what_those_of_transformers_do(rules, theirs, tmp_path):
     writer = ours("gpt2", tmp_path)
-    outputs = beam_search(writer, PROMPTS, Controls(end=(1,), limit=20, **rules), beams=3, history=PROMPTS)
+    outputs = beam_search(writer, PROMPTS, Controls(end=(1,), max_new_tokens=20, **rules), num_beams=3, history=PROMPTS)
     for prompt, (output,) in zip(PROMPTS, outputs, strict=True):
         assert [output.tokens] == their_texts("gpt2", prompt, num_beams=3, **theirs)[0]
 
@@ -51,15 +53,15 @@ def test_rules_do_what_those_of_transformers_do(rules, theirs, tmp_path):
 @pytest.mark.parametrize("model", DECODERS)
 def test_one_beam_is_greedy_and_company_changes_nothing(model):
     writer = continuing(our_decoder(model).network)
-    one = beam_search(writer, PROMPTS, PLAIN, beams=1, length_penalty=0.0)
+    one = beam_search(writer, PROMPTS, PLAIN, num_beams=1, length_penalty=0.0)
     for (found,), wanted in zip(one, greedy(writer, PROMPTS, PLAIN), strict=True):
         assert found.tokens == wanted.tokens
         assert found.score == pytest.approx(wanted.score)
         assert found.log_probabilities == pytest.approx(wanted.log_probabilities)
-    together = beam_search(writer, PROMPTS, PLAIN, beams=3)
+    together = beam_search(writer, PROMPTS, PLAIN, num_beams=3)
     for prompt, found in zip(PROMPTS, together, strict=True):
         assert [output.tokens for output in found] == [
-            o.tokens for o in beam_search(writer, [prompt], PLAIN, beams=3)[0]
+            o.tokens for o in beam_search(writer, [prompt], PLAIN, num_beams=3)[0]
         ]
 
 
@@ -70,10 +72,10 @@ def test_a_better_text_behind_a_worse_beginning():
     chances[2] = 0.2
     chances[3, 4], chances[4, 1] = 0.99, 0.99
     table = Table(chances.log())
-    controls = Controls(end=(1,), limit=5)
+    controls = Controls(end=(1,), max_new_tokens=5)
     assert greedy(table, [[0]], controls)[0].tokens[0] == 2
     recorder = Recorder(top=2)
-    ((best, second),) = beam_search(table, [[0]], controls, beams=2, best=2, recorder=recorder)
+    ((best, second),) = beam_search(table, [[0]], controls, num_beams=2, num_return_sequences=2, recorder=recorder)
     assert best.tokens == [3, 4]
     assert best.score > second.score
     assert recorder.steps[0].chosen == [2, 3]
@@ -85,20 +87,20 @@ def test_texts_that_are_done_leave_the_batch():
     for token, following in [(2, 1), (4, 5), (5, 5)]:
         logits[token, following] = 9.0
     table = Table(logits)
-    short, long = beam_search(table, [[2], [4]], Controls(end=(1,), limit=4), beams=1)
+    short, long = beam_search(table, [[2], [4]], Controls(end=(1,), max_new_tokens=4), num_beams=1)
     assert (short[0].tokens, short[0].ended, long[0].tokens, long[0].ended) == ([], True, [5] * 4, False)
     assert table.rows == [2, 1, 1, 1]
 
 
 def test_stop_strings_end_a_beam():
     table = Table(torch.eye(6).roll(1, 1) * 9)  # 0 1 2 3 4 5 0 …
-    controls = Controls(limit=20, stop=("34",), decode=lambda ids: "".join(map(str, ids)))
-    ((output,),) = beam_search(table, [[0]], controls, beams=2)
+    controls = Controls(max_new_tokens=20, stop_strings=("34",), decode=lambda ids: "".join(map(str, ids)))
+    ((output,),) = beam_search(table, [[0]], controls, num_beams=2)
     assert (output.tokens, output.ended) == ([1, 2, 3, 4], True)
 
 
 def test_bad_widths_are_refused():
-    with pytest.raises(BadInput, match="beams must be at least 1, got 0"):
-        beam_search(Table(torch.zeros(2, 2)), [[0]], PLAIN, beams=0)
-    with pytest.raises(BadInput, match="best must be from 1 to the number of beams, 2, got 3"):
-        beam_search(Table(torch.zeros(2, 2)), [[0]], PLAIN, beams=2, best=3)
+    with pytest.raises(BadInput, match="num_beams must be at least 1, got 0"):
+        beam_search(Table(torch.zeros(2, 2)), [[0]], PLAIN, num_beams=0)
+    with pytest.raises(BadInput, match="num_return_sequences must be from 1 to num_beams=2, got 3"):
+        beam_search(Table(torch.zeros(2, 2)), [[0]], PLAIN, num_beams=2, num_return_sequences=3)

@@ -17,7 +17,7 @@ from generators import DECODERS, PROMPTS, laid_out, our_decoder
 
 from .writers import Table, ours, their_texts
 
-PLAIN = Controls(end=(1,), limit=20)
+PLAIN = Controls(end=(1,), max_new_tokens=20)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -59,17 +59,20 @@ def test_the_cache_changes_nothing(model):
     [
         ({"repetition_penalty": 1.7}, {"repetition_penalty": 1.7}),
         ({"repetition_penalty": 0.6}, {"repetition_penalty": 0.6}),
-        ({"no_repeat": 2}, {"no_repeat_ngram_size": 2}),
-        ({"no_repeat": 1, "limit": 12}, {"no_repeat_ngram_size": 1, "max_new_tokens": 12}),
-        ({"no_repeat": 3, "repetition_penalty": 1.2}, {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2}),
-        ({"least": 15}, {"min_new_tokens": 15}),
+        ({"no_repeat_ngram_size": 2}, {"no_repeat_ngram_size": 2}),
+        ({"no_repeat_ngram_size": 1, "max_new_tokens": 12}, {"no_repeat_ngram_size": 1, "max_new_tokens": 12}),
+        (
+            {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2},
+            {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2},
+        ),
+        ({"min_new_tokens": 15}, {"min_new_tokens": 15}),
         ({"banned": (5, 33, 7)}, {"bad_words_ids": [[5], [33], [7]]}),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_rules_do_what_those_of_transformers_do(rules, theirs, seed, tmp_path):
-    controls = Controls(**{"end": (1,), "limit": 20, **rules})
+    controls = Controls(**{"end": (1,), "max_new_tokens": 20, **rules})
     outputs = greedy(ours("gpt2", tmp_path, seed), PROMPTS, controls, history=PROMPTS)
     for prompt, output in zip(PROMPTS, outputs, strict=True):
         assert [output.tokens] == their_texts("gpt2", prompt, seed, **theirs)[0]
@@ -81,27 +84,27 @@ def test_texts_that_have_ended_leave_the_batch():
     for token, following in [(2, 3), (3, 1), (4, 5), (5, 5)]:
         logits[token, following] = 9.0
     table = Table(logits)
-    first, second = greedy(table, [[2], [4]], Controls(end=(1,), limit=6))
+    first, second = greedy(table, [[2], [4]], Controls(end=(1,), max_new_tokens=6))
     assert (first.tokens, first.ended, second.tokens, second.ended) == ([3], True, [5] * 6, False)
     assert table.rows == [2, 2, 1, 1, 1, 1]
-    assert list(stream(table, [2], Controls(end=(1,), limit=6))) == [3]
+    assert list(stream(table, [2], Controls(end=(1,), max_new_tokens=6))) == [3]
     assert greedy(table, [], PLAIN) == []
 
 
 def test_stop_strings():
     table = Table(torch.eye(6).roll(1, 1) * 9)  # 0 1 2 3 4 5 0 …
-    controls = Controls(limit=20, stop=("34",), decode=lambda ids: "".join(map(str, ids)))
+    controls = Controls(max_new_tokens=20, stop_strings=("34",), decode=lambda ids: "".join(map(str, ids)))
     (output,) = greedy(table, [[0]], controls)
     assert (output.tokens, output.ended) == ([1, 2, 3, 4], True)
     assert list(stream(table, [0], controls)) == [1, 2, 3, 4]
     with pytest.raises(BadInput, match="stop strings need decode"):
-        Controls(stop=("34",))
+        Controls(stop_strings=("34",))
 
 
 def test_a_recorder_sees_the_candidates():
     table = Table(torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 4.0]]))
     recorder = Recorder(top=2)
-    greedy(table, [[0], [2]], Controls(limit=2), recorder=recorder)
+    greedy(table, [[0], [2]], Controls(max_new_tokens=2), recorder=recorder)
     assert [(step.number, step.text, step.written, step.chosen) for step in recorder.steps] == [
         (0, 0, [], [1]),
         (0, 1, [], [2]),
@@ -117,7 +120,7 @@ def test_hooks_see_the_attention_of_every_step():
     network = our_decoder("marian").network
     parts = [part for part in network.encoder.decoder_blocks.modules() if isinstance(part, Attend)]
     with record(*parts) as calls:
-        greedy(continuing(network), [[5, 6, 7]], Controls(limit=4))
+        greedy(continuing(network), [[5, 6, 7]], Controls(max_new_tokens=4))
     looks = [call for call in calls if call.module is network.encoder.decoder_blocks[0].cross.attend]
     assert [call.inputs[1].shape[1] for call in looks] == [3] * 4  # keys of the source
     backs = [call for call in calls if call.module is network.encoder.decoder_blocks[0].attention.attend]
@@ -136,10 +139,10 @@ def test_sampling_follows_the_probabilities():
         (Sampling(top_p=0.9), torch.cat([logits[0, :3].softmax(0), torch.zeros(2)])),
         (Sampling(top_p=0.1), torch.tensor([1.0, 0, 0, 0, 0])),
     ]:
-        outputs = sample(Table(logits), [[0]] * 40, Controls(limit=250), sampling, chance=rng)
+        outputs = sample(Table(logits), [[0]] * 40, Controls(max_new_tokens=250), sampling, rngs=rng)
         drawn = torch.tensor([output.tokens for output in outputs]).flatten().bincount(minlength=5) / 10_000
         assert_close(drawn, wanted, atol=0.015, rtol=0)  # three times the deviation of a fair draw
-        assert_close(sampling.chances(logits)[0], wanted)
+        assert_close(sampling.probabilities(logits)[0], wanted)
 
 
 @pytest.mark.parametrize("model", DECODERS)
@@ -148,13 +151,13 @@ def test_sampling_depends_on_its_chance_alone_in_any_company(model):
 
     def drawn(seed: int, count: int = len(PROMPTS)) -> list[list[int]]:
         chance = [Random(seed + place) for place in range(count)]
-        found = sample(writer, PROMPTS[:count], PLAIN, Sampling(temperature=3.0), chance=chance)
+        found = sample(writer, PROMPTS[:count], PLAIN, Sampling(temperature=3.0), rngs=chance)
         return [output.tokens for output in found]
 
     assert drawn(0) == drawn(0) != drawn(1)
     assert drawn(0, 1) == drawn(0)[:1]
-    tokens = list(stream(writer, PROMPTS[0], PLAIN, Sampling(top_k=5), chance=Random(7)))
-    again = sample(writer, PROMPTS[:1], PLAIN, Sampling(top_k=5), chance=[Random(7)])
+    tokens = list(stream(writer, PROMPTS[0], PLAIN, Sampling(top_k=5), rng=Random(7)))
+    again = sample(writer, PROMPTS[:1], PLAIN, Sampling(top_k=5), rngs=[Random(7)])
     assert tokens == again[0].tokens
 
 
@@ -180,8 +183,8 @@ def test_a_model_that_computes_no_numbers_is_refused(bad):
     table = Table(torch.tensor([[0.0, 1.0, 2.0], [0.0, bad, 1.0], [0.0, 3.0, 1.0]]))
     for write in (
         lambda: greedy(table, [[1]], PLAIN),
-        lambda: sample(table, [[1]], PLAIN, Sampling(), chance=[Random(0)]),
-        lambda: beam_search(table, [[1]], PLAIN, beams=2),
+        lambda: sample(table, [[1]], PLAIN, Sampling(), rngs=[Random(0)]),
+        lambda: beam_search(table, [[1]], PLAIN, num_beams=2),
         lambda: list(stream(table, [1], PLAIN)),
     ):
         with pytest.raises(BadCheckpoint, match=r"scores are not numbers \(NaN or infinite\)"):
@@ -189,22 +192,22 @@ def test_a_model_that_computes_no_numbers_is_refused(bad):
 
 
 def test_rules_that_leave_nothing_are_refused():
-    table, nothing = Table(torch.zeros(3, 3)), Controls(limit=4, banned=(0, 1, 2))
+    table, nothing = Table(torch.zeros(3, 3)), Controls(max_new_tokens=4, banned=(0, 1, 2))
     with pytest.raises(BadInput, match="the rules leave no token to be written"):
-        sample(table, [[1]], nothing, Sampling(), chance=[Random(0)])
+        sample(table, [[1]], nothing, Sampling(), rngs=[Random(0)])
     with pytest.raises(BadInput, match="the rules leave no token to be written"):
-        beam_search(table, [[1]], nothing, beams=2)
+        beam_search(table, [[1]], nothing, num_beams=2)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"limit": 0}, "limit must be at least 1, got 0"),
+        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1, got 0"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be more than 0, got 0.0; 1 is no penalty"),
-        ({"no_repeat": -1}, "no_repeat must not be negative, got -1"),
-        ({"least": 2.5}, "least must be a whole number, got 2.5"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must not be negative, got -1"),
+        ({"min_new_tokens": 2.5}, "min_new_tokens must be a whole number, got 2.5"),
         ({"repetition_penalty": float("inf")}, "repetition_penalty must be a finite number, got inf"),
-        ({"stop": ("",), "decode": str}, "a stop string must not be empty"),
+        ({"stop_strings": ("",), "decode": str}, "a stop string must not be empty"),
     ],
 )
 def test_bad_controls_are_refused(values, message):
@@ -237,7 +240,7 @@ def test_bad_beginnings_are_refused():
     with pytest.raises(BadInput, match="prompt 1 is empty; give it at least one token"):
         greedy(continuing(network), [[5], []], PLAIN)
     with pytest.raises(InputTooLong, match="Input has 61 tokens, the model has 60 positions"):
-        greedy(continuing(network), [[5] * 50], Controls(limit=40))
+        greedy(continuing(network), [[5] * 50], Controls(max_new_tokens=40))
     del network.heads["causal_lm"]
     with pytest.raises(WrongTask, match="writes no text: it has no head 'causal_lm'"):
         continuing(network)

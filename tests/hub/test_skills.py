@@ -13,7 +13,6 @@ from clearhead.hub.checkpoint import write_folder
 from clearhead.hub.weights import SCALE, from_int8, to_int8
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
-from clearhead.pipelines.model import Skilled
 from clearhead.training.recipes.finetune import Finetune, finetune
 from clearhead.training.settings import Every, Settings
 
@@ -74,13 +73,12 @@ def home(tmp_path_factory):
 
 def test_each_use_takes_the_skill_made_for_it(home):
     model = ch.load(home)
-    assert isinstance(model, Skilled)
     assert set(model.skills) == {"colour", "sameness"}
     assert model.classify("the red stone is here").label == "red"
     assert model.classify(["the blue river is there"], skill="colour")[0].label == "blue"
     assert ch.load(home, skill="colour").classify("the blue house is here").label == "blue"
     assert ch.pipeline("text-classification", home)("the red river is here")[0]["label"] == "red"
-    assert model.fill("the [MASK] stone", top=1)
+    assert model.fill("the [MASK] stone", top_k=1)
     plain = ch.Model(model.checkpoint)
     assert not torch.allclose(torch.as_tensor(model.embed("the stone")), torch.as_tensor(plain.embed("the stone")))
     inner = model.embed("the stone", layers=[0])

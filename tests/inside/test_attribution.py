@@ -118,7 +118,7 @@ def test_the_answers_are_the_models_own():
     assert TARGETS["class"]().answer == classifier().classify(TEXT).label
     target = TARGETS["class"]()
     assert float(target.scores(target.ids[None])[1]) == pytest.approx(classifier().classify(TEXT).score, abs=1e-5)
-    best = small().fill("the [MASK] was too tired", top=1).predictions[0]
+    best = small().fill("the [MASK] was too tired", top_k=1).predictions[0]
     token = TARGETS["token"]()
     assert token.answer == best.token
     assert float(token.scores(token.ids[None])[1]) == pytest.approx(best.score, abs=1e-5)

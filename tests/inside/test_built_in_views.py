@@ -68,7 +68,7 @@ def test_the_last_layer_says_what_fill_says(model):
     text = "He sat on the [MASK] of the river"
     data = through_layers(model, text).data
     assert data["stream"] is True
-    best = model.fill(text, top=5).predictions
+    best = model.fill(text, top_k=5).predictions
     shown = data["said"][-1][data["tokens"].index("[MASK]")]
     assert shown == [[one.token, pytest.approx(one.score, abs=1e-3)] for one in best]
 

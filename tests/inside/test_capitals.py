@@ -52,7 +52,7 @@ def test_attributions_are_computed_in_what_the_model_reads():
     assert_close(again, logit)
     assert why(model, text).data
     words = token_target(telling("masked_lm", None, None), "The [MASK] of BERT")
-    best = telling("masked_lm", None, None).fill("The [MASK] of BERT", top=1).predictions[0]
+    best = telling("masked_lm", None, None).fill("The [MASK] of BERT", top_k=1).predictions[0]
     assert float(words.scores(words.ids[None])[1]) == pytest.approx(best.score, abs=1e-5)
 
 

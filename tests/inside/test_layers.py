@@ -41,7 +41,7 @@ def test_the_mask_heads_last_word_is_the_models_own(family):
     said = through_layers(model, "wear a [MASK]!", top=3).data["said"]
     assert len(said) == 5
     place = model.tokenizer.encode("wear a [MASK]!").ids.index(model.tokenizer.mask_id)
-    best = model.fill("wear a [MASK]!", top=3).predictions
+    best = model.fill("wear a [MASK]!", top_k=3).predictions
     assert [token for token, _ in said[-1][place]] == [model.tokenizer.id_to_token(one.id) for one in best]
     assert [score for _, score in said[-1][place]] == pytest.approx([one.score for one in best], abs=1e-3)
 

@@ -143,7 +143,7 @@ def test_in_half_precision(model):
         half = network.bfloat16()("causal_lm", source.ids, source.layout, source)
     assert_close(mixed.float(), wanted, atol=0.3, rtol=0.1)
     assert_close(half.float(), wanted, atol=0.3, rtol=0.1)
-    assert len(greedy(continuing(network), PROMPTS, Controls(limit=3))) == len(PROMPTS)
+    assert len(greedy(continuing(network), PROMPTS, Controls(max_new_tokens=3))) == len(PROMPTS)
 
 
 @pytest.mark.parametrize("model", DECODERS)

@@ -38,7 +38,7 @@ def brute_force(model: ch.Model, question: str, context: str, search: Search) ->
             start, end = model.network("span", ids, None, segments)[0].unbind(-1)
         nulls.append(float(start[0] + end[0]))
         for first in window.passage:
-            for last in range(first, min(first + search.longest, window.passage.stop)):
+            for last in range(first, min(first + search.max_answer_length, window.passage.stop)):
                 key = (window.piece(first), window.piece(last))
                 spans[key] = max(spans.get(key, -math.inf), float(start[first] + end[last]))
     total = sum(math.exp(logit) for logit in [*spans.values(), min(nulls)])
@@ -47,7 +47,7 @@ def brute_force(model: ch.Model, question: str, context: str, search: Search) ->
 
 @pytest.mark.parametrize("context", [SENTENCES[-1], LONG], ids=["one window", "many windows"])
 def test_every_span_of_every_window_is_looked_at(model, context):
-    search = Search(top=20, longest=12, window=60, overlap=20, **PLAIN)
+    search = Search(top_k=20, max_answer_length=12, window=60, overlap=20, **PLAIN)
     spans, null, total = brute_force(model, QUESTION, context, search)
     (found,) = answer(model.network, model.tokenizer, [(QUESTION, context)], search)
     best = sorted(spans.values(), reverse=True)
@@ -65,7 +65,7 @@ def test_every_span_of_every_window_is_looked_at(model, context):
 
 
 def test_probabilities_of_all_spans_and_of_none_sum_to_one(bert):
-    found = bert.answer(QUESTION, "a mask, a bank", top=1000, threshold=-math.inf, whole_words=False)
+    found = bert.answer(QUESTION, "a mask, a bank", top_k=1000, threshold=-math.inf, whole_words=False)
     assert found.text is None
     pieces = len(bert.tokenizer.pieces("a mask, a bank"))
     assert len(found.candidates) == pieces * (pieces + 1) / 2
@@ -75,7 +75,7 @@ def test_probabilities_of_all_spans_and_of_none_sum_to_one(bert):
 def test_answers_are_whole_words(bert):
     text = SENTENCES[-1]
     words = {bert.tokenizer.encode(text).span_of_word(i) for i in range(30)} - {None}
-    found = bert.answer(QUESTION, text, top=30, threshold=math.inf)
+    found = bert.answer(QUESTION, text, top_k=30, threshold=math.inf)
     assert {one.start for one in found.candidates} <= {start for start, _ in words}
     assert {one.end for one in found.candidates} <= {end for _, end in words}
     assert len({(one.start, one.end) for one in found.candidates}) == len(found.candidates) == 30
@@ -115,7 +115,7 @@ def test_questions_and_contexts_pair_up(bert):
 
 def test_the_end_of_a_very_long_text_is_read(bert):
     quiet = "a mask, " * 400
-    far = bert.answer(QUESTION, quiet + SENTENCES[-1], top=3000, threshold=math.inf)
+    far = bert.answer(QUESTION, quiet + SENTENCES[-1], top_k=3000, threshold=math.inf)
     assert any(one.start >= len(quiet) for one in far.candidates)
 
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_very_long_text_is_read(bert):
 @settings(max_examples=40, deadline=None)
 def test_answers_are_slices_and_neighbours_change_nothing(bert, pairs, whole_words):
     pairs = [(question[:20], context) for question, context in pairs]
-    search = Search(top=3, whole_words=whole_words, threshold=math.inf)
+    search = Search(top_k=3, whole_words=whole_words, threshold=math.inf)
     together = list(answer(bert.network, bert.tokenizer, pairs, search))
     for (question, context), found in zip(pairs, together, strict=True):
         for one in found.candidates:
@@ -137,7 +137,7 @@ def test_answers_are_slices_and_neighbours_change_nothing(bert, pairs, whole_wor
 def test_what_cannot_be_asked_is_refused(bert):
     with pytest.raises(InputTooLong, match="no room is left for the text"):
         bert.answer(LONG, "a mask")
-    for wrong in ({"top": 0}, {"longest": 0}):
+    for wrong in ({"top_k": 0}, {"max_answer_length": 0}):
         with pytest.raises(BadInput, match="must be 1 or more"):
             bert.answer(QUESTION, "a mask", **wrong)
     with pytest.raises(BadInput, match="threshold=nan is no number"):

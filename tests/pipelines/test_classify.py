@@ -47,7 +47,7 @@ def test_one_gives_one_a_list_gives_a_list_a_stream_gives_a_stream(model):
     assert next(model.classify(iter(SENTENCES))).label == one.label
     assert model.classify([]) == []
     assert one.to_dict() == {"label": one.label, "score": one.score, "scores": one.scores}
-    assert list(model.classify(SENTENCES[0], top=1).scores) == [one.label]
+    assert list(model.classify(SENTENCES[0], top_k=1).scores) == [one.label]
 
 
 def test_compare_one_with_many_and_lists_with_lists(model):
@@ -94,5 +94,5 @@ def test_what_is_neither_text_nor_pair_is_refused(model, wrong):
 
 
 def test_no_labels_at_all_is_no_use(model):
-    with pytest.raises(BadInput, match="top=0"):
-        model.classify("text", top=0)
+    with pytest.raises(BadInput, match="top_k=0"):
+        model.classify("text", top_k=0)

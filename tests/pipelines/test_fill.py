@@ -36,7 +36,7 @@ def test_given_candidates_as_in_transformers():
     found = pair.ours.fill(text, candidates=words).predictions
     assert [(one.token, one.id) for one in found] == [(one["token_str"], one["token"]) for one in expected]
     assert [one.score for one in found] == pytest.approx([one["score"] for one in expected], abs=1e-5)
-    assert len(pair.ours.fill(text, candidates=words, top=2).predictions) == 2
+    assert len(pair.ours.fill(text, candidates=words, top_k=2).predictions) == 2
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_text_around_a_mask_is_left_as_it_was(model):
 
 def test_masks_of_a_long_text_are_all_filled_where_they_see_most(model):
     text = f"[MASK] {LONG} [MASK] {LONG} [MASK]"
-    found = model.fill(text, top=1).predictions
+    found = model.fill(text, top_k=1).predictions
     assert [one.mask for one in found] == [0, 1, 2]
     for i, one in enumerate(found):
         before, after = (("", f" {LONG} [MASK] {LONG} [MASK]"), (f"[MASK] {LONG}", f" {LONG} [MASK]"), (text[:-7], ""))[
@@ -66,8 +66,8 @@ def test_masks_of_a_long_text_are_all_filled_where_they_see_most(model):
 
 
 def test_one_many_and_json(model):
-    one = model.fill("wear a [MASK]", top=2)
-    many = model.fill(["wear a [MASK]", "[MASK]"], top=2)
+    one = model.fill("wear a [MASK]", top_k=2)
+    many = model.fill(["wear a [MASK]", "[MASK]"], top_k=2)
     assert many[0].predictions[0].id == one.predictions[0].id
     assert set(one.to_dict()["predictions"][0]) == {"token", "score", "sequence", "mask", "id"}
 
@@ -91,7 +91,7 @@ def test_neighbours_change_nothing_and_no_text_is_too_strange(model, parts):
         ("[MASK]", {"candidates": ["你"]}, "'你' is not in the model's vocabulary"),
         ("[MASK]", {"candidates": []}, "list of at least one word"),
         ("[MASK]", {"candidates": "mask"}, "list of at least one word"),
-        ("[MASK]", {"top": 0}, "top=0"),
+        ("[MASK]", {"top_k": 0}, "top_k=0"),
     ],
 )
 def test_bad_input(model, text, options, message):

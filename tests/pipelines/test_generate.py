@@ -4,12 +4,11 @@ import pytest
 
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, WrongTask
-from clearhead.hub.checkpoint import RecurrentModel
+from clearhead.hub.checkpoint import recurrent_checkpoint, write_folder
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines import generation as write
 from clearhead.pipelines.generation import STOP, few_shot
-from clearhead.pipelines.model import Recurrent
 from pipelines.peers import peers
 from pipelines.writers import TEXTS, gpt_folder, pieces, recurrent_folder, translator
 from references import randomised
@@ -19,20 +18,22 @@ WRITERS = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru"]
 
 def test_one_prompt_gives_one_text_many_a_list_and_a_stream_an_iterator():
     model = ch.load(gpt_folder())
-    one = model.generate(TEXTS[0], longest=8)
+    one = model.generate(TEXTS[0], max_new_tokens=8)
     assert str(one) == one.text
-    many = model.generate(TEXTS, longest=8)
+    many = model.generate(TEXTS, max_new_tokens=8)
     assert many[0].text == one.text
-    assert [str(two) for two in model.generate(iter(TEXTS), longest=8)] == [str(two) for two in many]
-    assert len(model.generate(TEXTS[0], longest=8, beams=3, best=2)) == 2
-    assert model.generate("", longest=4).text
+    assert [str(two) for two in model.generate(iter(TEXTS), max_new_tokens=8)] == [str(two) for two in many]
+    assert len(model.generate(TEXTS[0], max_new_tokens=8, num_beams=3, num_return_sequences=2)) == 2
+    assert model.generate("", max_new_tokens=4).text
 
 
-@pytest.mark.parametrize("how", [{}, {"temperature": 1.5, "seed": 7}, {"top_k": 5, "seed": 2}, {"no_repeat": 2}])
+@pytest.mark.parametrize(
+    "how", [{}, {"temperature": 1.5, "seed": 7}, {"top_k": 5, "seed": 2}, {"no_repeat_ngram_size": 2}]
+)
 def test_the_pieces_of_a_stream_are_the_text(how):
     model = ch.load(gpt_folder())
-    pieces_ = list(model.stream(TEXTS[0], longest=24, **how))
-    assert "".join(pieces_) == model.generate(TEXTS[0], longest=24, **how).text
+    pieces_ = list(model.stream(TEXTS[0], max_new_tokens=24, **how))
+    assert "".join(pieces_) == model.generate(TEXTS[0], max_new_tokens=24, **how).text
     assert len(pieces_) > 1
 
 
@@ -40,21 +41,21 @@ def test_chance_follows_its_seed_and_torchs():
     import torch
 
     model = ch.load(gpt_folder())
-    drawn = [model.generate(TEXTS[0], longest=12, temperature=2.0, seed=seed).tokens for seed in (1, 1, 2)]
+    drawn = [model.generate(TEXTS[0], max_new_tokens=12, temperature=2.0, seed=seed).tokens for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     texts = []
     for _ in range(2):
         torch.manual_seed(5)
-        texts.append(model.generate(TEXTS[0], longest=12, temperature=2.0).tokens)
+        texts.append(model.generate(TEXTS[0], max_new_tokens=12, temperature=2.0).tokens)
     assert texts[0] == texts[1]
 
 
 def test_chance_is_that_of_the_place_whatever_runs_beside_and_however_much_is_read_at_once(monkeypatch):
-    model, how = ch.load(gpt_folder()), {"longest": 12, "temperature": 2.0, "seed": 3}
+    model, how = ch.load(gpt_folder()), {"max_new_tokens": 12, "temperature": 2.0, "seed": 3}
     many = model.generate(TEXTS, **how)
     assert model.generate(TEXTS[0], **how).tokens == many[0].tokens
     assert model.generate([TEXTS[0], "The", TEXTS[2]], **how)[2].tokens == many[2].tokens
-    assert model.generate(TEXTS, **how, best=2)[1][0].tokens == many[1].tokens
+    assert model.generate(TEXTS, **how, num_return_sequences=2)[1][0].tokens == many[1].tokens
     same = model.generate(["The"] * 3, **how)
     assert len({one.tokens for one in same}) == 3
     monkeypatch.setattr(write, "_AHEAD", 1)
@@ -62,7 +63,7 @@ def test_chance_is_that_of_the_place_whatever_runs_beside_and_however_much_is_re
     apart = translator().translate(TEXTS, temperature=2.0, seed=3)
     monkeypatch.undo()
     assert [*map(str, translator().translate(TEXTS, temperature=2.0, seed=3))] == [*map(str, apart)]
-    assert model.generate("The", longest=4, temperature=1.0, seed=10**30).text
+    assert model.generate("The", max_new_tokens=4, temperature=1.0, seed=10**30).text
 
 
 @pytest.mark.parametrize("use", ["generate", "translate"])
@@ -77,9 +78,9 @@ def test_of_a_stream_the_first_results_come_before_the_last_are_read(monkeypatch
 @pytest.mark.parametrize("kind", WRITERS)
 def test_several_ways_of_a_translation(kind):
     text = "The animal was tired.\n\nIt sat on the bank!"
-    ways = translator(kind).translate(text, beams=3, best=3)
-    sentences = [translator(kind).translate(one, beams=3, best=3) for one in text.split("\n\n")]
-    assert ways[0].text == translator(kind).translate(text, beams=3).text
+    ways = translator(kind).translate(text, num_beams=3, num_return_sequences=3)
+    sentences = [translator(kind).translate(one, num_beams=3, num_return_sequences=3) for one in text.split("\n\n")]
+    assert ways[0].text == translator(kind).translate(text, num_beams=3).text
     for way, *parts in zip(ways, *sentences, strict=True):
         assert [part.text for part in way.parts] == [part.text for part in parts]
         assert way.text == "\n\n".join(part.text for part in parts)
@@ -87,32 +88,34 @@ def test_several_ways_of_a_translation(kind):
 
 def test_more_ways_are_written_by_fewer_texts_at_a_time(monkeypatch):
     model = translator()
-    wanted = [one.tokens for one in model.generate(TEXTS * 3, beams=12, longest=3)]
+    wanted = [one.tokens for one in model.generate(TEXTS * 3, num_beams=12, max_new_tokens=3)]
     monkeypatch.setattr(write, "_TOGETHER", 2)
     rows = []
     original = write.beam_search
     monkeypatch.setattr(
         write, "beam_search", lambda m, given, *a, **k: rows.append(len(given)) or original(m, given, *a, **k)
     )
-    assert [one.tokens for one in model.generate(TEXTS * 3, beams=12, longest=3)] == wanted
+    assert [one.tokens for one in model.generate(TEXTS * 3, num_beams=12, max_new_tokens=3)] == wanted
     assert set(rows) == {1}
 
 
-@pytest.mark.parametrize("how", [{"temperature": 50.0, "seed": 1}, {"beams": 2}, {"no_repeat": 1}])
+@pytest.mark.parametrize("how", [{"temperature": 50.0, "seed": 1}, {"num_beams": 2}, {"no_repeat_ngram_size": 1}])
 def test_rows_of_the_table_that_have_no_token_are_never_written(how):
     size = pieces().vocabulary
     config = Gpt2Config(vocab_size=size + 200, n_positions=32, n_embd=8, n_layer=1, n_head=2, eos_token_id=0)
     model = ch.Model.create(config, pieces(), heads={"causal_lm": config.vocab_size})
     randomised(model.network, 0)
-    assert all(max(one.tokens) < size for one in model.generate(TEXTS[:1] * 8, longest=16, least=16, **how))
+    assert all(
+        max(one.tokens) < size for one in model.generate(TEXTS[:1] * 8, max_new_tokens=16, min_new_tokens=16, **how)
+    )
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_translation_is_that_of_its_sentences_in_any_company(kind):
     model = translator(kind)
     text = "The animal was tired.\n\nIt sat on the bank! Ein Hund läuft."
-    whole = model.translate(text, beams=2)
-    parts = model.translate(["The animal was tired.", "It sat on the bank!", "Ein Hund läuft."], beams=2)
+    whole = model.translate(text, num_beams=2)
+    parts = model.translate(["The animal was tired.", "It sat on the bank!", "Ein Hund läuft."], num_beams=2)
     assert [part.source for part in whole.parts] == ["The animal was tired.", "It sat on the bank!", "Ein Hund läuft."]
     assert [part.text for part in whole.parts] == [one.text for one in parts]
     assert whole.text == f"{parts[0]}\n\n{parts[1]} {parts[2]}"
@@ -122,7 +125,7 @@ def test_a_translation_is_that_of_its_sentences_in_any_company(kind):
 def test_a_sentence_that_is_too_long_is_cut_between_words_and_read_to_its_end():
     model = translator()
     long = "bank river " * 60 + "x" * 300
-    found = model.translate(long, beams=1)
+    found = model.translate(long, num_beams=1)
     assert " ".join(part.source for part in found.parts).split() == [*["bank", "river"] * 60, *_rest(found)]
     assert "".join(_rest(found)) == "x" * 300
     assert all(len(pieces().ids_batch([part.source])[0]) <= 64 for part in found.parts)
@@ -142,11 +145,11 @@ def test_a_summary_in_its_own_words_of_any_length():
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_summary_is_as_long_as_one_asks(kind):
     model = translator(kind)
-    short = model.summarise(TEXTS[0], abstractive=True, longest=5).text
-    assert 0 < len(short) < len(model.summarise(TEXTS[0], abstractive=True, least=30).text)
-    assert model.summarise(TEXTS[0], abstractive=True, least=9, longest=9, temperature=1.0, seed=1).text
+    short = model.summarise(TEXTS[0], abstractive=True, max_new_tokens=5).text
+    assert 0 < len(short) < len(model.summarise(TEXTS[0], abstractive=True, min_new_tokens=30).text)
+    assert model.summarise(TEXTS[0], abstractive=True, min_new_tokens=9, max_new_tokens=9, temperature=1.0, seed=1).text
     # only a T5 has settings of its own for summaries
-    plain = model.generate(TEXTS[0], beams=4, longest=200).text
+    plain = model.generate(TEXTS[0], num_beams=4, max_new_tokens=200).text
     assert (model.summarise(TEXTS[0], abstractive=True).text == plain) == (kind != "t5")
 
 
@@ -162,19 +165,19 @@ def test_a_recurrent_model_summarises_in_its_own_words_alone(tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"beams": 2.5}, "beams must be a whole number, got 2.5"),
-        ({"beams": 100_000}, "beams must be at most 256, got 100000"),
-        ({"best": 1000, "temperature": 1.0}, "best must be at most 256, got 1000"),
+        ({"num_beams": 2.5}, "num_beams must be a whole number, got 2.5"),
+        ({"num_beams": 100_000}, "num_beams must be at most 256, got 100000"),
+        ({"num_return_sequences": 1000, "temperature": 1.0}, "num_return_sequences must be at most 256, got 1000"),
         ({"top_k": 2.5}, "top_k must be a whole number, got 2.5"),
-        ({"stop": 3}, "stop must be a text or a list of texts, got 3"),
-        ({"stop": [3]}, "stop must be a text or a list of texts"),
+        ({"stop_strings": 3}, "stop_strings must be a text or a list of texts, got 3"),
+        ({"stop_strings": [3]}, "stop_strings must be a text or a list of texts"),
         ({"seed": "x", "top_k": 3}, "seed must be a whole number, got 'x'"),
         ({"seed": 5}, "seed 5 has nothing to draw; add a temperature, top_k or top_p"),
-        ({"wrong": 1}, "wrong is no option of writing; there are beams, best"),
-        ({"length_penalty": float("nan"), "beams": 2}, "length_penalty must be a finite number, got nan"),
+        ({"wrong": 1}, "wrong is no option of writing; there are num_beams, length_penalty"),
+        ({"length_penalty": float("nan"), "num_beams": 2}, "length_penalty must be a finite number, got nan"),
         ({"length_penalty": 2.0}, "length_penalty 2.0 has no beams to weigh"),
-        ({"longest": 2.5}, "longest must be a whole number, got 2.5"),
-        ({"least": 9, "longest": 8}, "least=9 tokens are more than longest=8"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens must be a whole number, got 2.5"),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, "min_new_tokens=9 is more than max_new_tokens=8"),
         ({"temperature": float("inf")}, "temperature must be a finite number, got inf"),
     ],
 )
@@ -186,15 +189,14 @@ def test_a_manner_that_is_none_is_one_sentence(how, message):
 def test_weights_that_are_no_numbers_are_named():
     model = ch.load(gpt_folder())
     next(model.network.parameters()).data.fill_(float("nan"))
-    for how in ({}, {"temperature": 1.0}, {"beams": 2}):
+    for how in ({}, {"temperature": 1.0}, {"num_beams": 2}):
         with pytest.raises(BadCheckpoint, match="its weights are damaged"):
             model.generate("The", **how)
 
 
 def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path):
     model = translator("seq2seq-lstm-additive")
-    assert isinstance(model, Recurrent)
-    assert repr(model).startswith("Recurrent(seq2seq-lstm-additive, ")
+    assert repr(model).startswith("Model(seq2seq-lstm-additive, ")
     model.save(tmp_path / "again")
     assert ch.load(tmp_path / "again").translate(TEXTS[1]) == model.translate(TEXTS[1])
     with pytest.raises(WrongTask, match="has no 'embed'; it can translate or generate"):
@@ -206,7 +208,7 @@ def test_a_recurrent_folder_opens_by_the_same_door_and_knows_its_limits(tmp_path
 )
 def test_what_does_not_translate_does_not_say_so(tmp_path, kind, can):
     network = RECURRENT_FAMILIES[kind].network(RECURRENT_FAMILIES[kind].config(vocab_size=400, hidden_size=8))
-    RecurrentModel(kind, network, pieces()).save(tmp_path)
+    write_folder(recurrent_checkpoint(kind, network, pieces()), tmp_path)
     with pytest.raises(WrongTask, match=f"has no 'embed'; .*{can}$"):
         ch.load(tmp_path).embed("a")
 
@@ -217,22 +219,42 @@ def test_what_does_not_translate_does_not_say_so(tmp_path, kind, can):
         (lambda: ch.load(gpt_folder()).translate("a"), WrongTask, "reads no source; it can generate"),
         (lambda: peers("BertForMaskedLM").ours.generate("a"), WrongTask, "writes no text: it has no head 'causal_lm'"),
         (lambda: ch.load(gpt_folder()).generate("a " * 200), InputTooLong, "the model has 96 positions"),
-        (lambda: ch.load(gpt_folder()).generate("a", beams=2, temperature=1.0), BadInput, "2 beams and chance"),
+        (lambda: ch.load(gpt_folder()).generate("a", num_beams=2, temperature=1.0), BadInput, "2 beams and sampling"),
         (
-            lambda: ch.load(gpt_folder()).generate("a", best=2),
+            lambda: ch.load(gpt_folder()).generate("a", num_return_sequences=2),
             BadInput,
-            "best=2 ways need as many beams, got 1, or chance",
+            "num_return_sequences=2 needs as many num_beams, got 1, or sampling",
         ),
-        (lambda: list(ch.load(gpt_folder()).stream("a", beams=2)), BadInput, "2 beams cannot be streamed"),
-        (lambda: ch.load(gpt_folder()).generate("a", longest=0), BadInput, "longest must be at least 1, got 0"),
+        (lambda: list(ch.load(gpt_folder()).stream("a", num_beams=2)), BadInput, "2 beams cannot be streamed"),
+        (
+            lambda: ch.load(gpt_folder()).generate("a", max_new_tokens=0),
+            BadInput,
+            "max_new_tokens must be at least 1, got 0",
+        ),
         (lambda: ch.load(gpt_folder()).generate("a", top_p=0.0), BadInput, "top_p must be more than 0 and at most 1"),
         (lambda: ch.load(gpt_folder()).generate("a", top_p=1.5), BadInput, "top_p must be more than 0 and at most 1"),
         (lambda: ch.load(gpt_folder()).generate("a", top_k=-1), BadInput, "top_k must not be negative, got -1"),
         (lambda: translator().summarise("a", abstractive=True, sentences=2), BadInput, "sentences=2 are not picked"),
-        (lambda: translator("t5").summarise("a", abstractive=True, least="x"), BadInput, "least must be a whole"),
-        (lambda: translator("t5").summarise("a", abstractive=True, longest="x"), BadInput, "longest must be a whole"),
-        (lambda: translator("t5").summarise("a", abstractive=True, longest=5, least=6), BadInput, "least=6 tokens"),
-        (lambda: translator().summarise("a", least=2), BadInput, "least: only abstractive summaries are written"),
+        (
+            lambda: translator("t5").summarise("a", abstractive=True, min_new_tokens="x"),
+            BadInput,
+            "min_new_tokens must be a whole",
+        ),
+        (
+            lambda: translator("t5").summarise("a", abstractive=True, max_new_tokens="x"),
+            BadInput,
+            "max_new_tokens must be a whole",
+        ),
+        (
+            lambda: translator("t5").summarise("a", abstractive=True, max_new_tokens=5, min_new_tokens=6),
+            BadInput,
+            "min_new_tokens=6 is more",
+        ),
+        (
+            lambda: translator().summarise("a", min_new_tokens=2),
+            BadInput,
+            "min_new_tokens: only abstractive summaries are written",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(use, error, message):

@@ -34,7 +34,7 @@ def check(theirs, ours, strategy):
     entities = 0
     # a word such as didn't is parted otherwise; pipeline("ner") parts it as they do
     texts = SENTENCES if strategy == "simple" else [text for text in SENTENCES if "'" not in text]
-    for text, found in zip(texts, ours.tag(texts, strategy=strategy), strict=True):
+    for text, found in zip(texts, ours.tag(texts, aggregation_strategy=strategy), strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # a piece that is only a space is no entity to us
@@ -106,9 +106,9 @@ def test_each_piece_of_a_long_text_counts_where_it_sees_most(model):
 @given(st.lists(any_strings | st.just(LONG), min_size=1, max_size=5), st.sampled_from(STRATEGIES))
 @settings(max_examples=40, deadline=None)
 def test_entities_are_slices_and_neighbours_change_nothing(model, texts, strategy):
-    together = model.tag(texts, strategy=strategy)
+    together = model.tag(texts, aggregation_strategy=strategy)
     for text, found in zip(texts, together, strict=True):
-        single = model.tag(text, strategy=strategy)
+        single = model.tag(text, aggregation_strategy=strategy)
         assert [(one.label, one.start, one.end) for one in single.words] == [
             (one.label, one.start, one.end) for one in found.words
         ]
@@ -142,4 +142,4 @@ def test_results_as_json_and_unknown_strategies(model):
     assert set(found) == {"entities", "words"}
     assert set(found["words"][0]) == {"text", "label", "start", "end", "score"}
     with pytest.raises(BadInput, match="strategy='last' is not known; choose simple, first, average, max"):
-        model.tag("text", strategy="last")
+        model.tag("text", aggregation_strategy="last")

@@ -25,7 +25,7 @@ def test_a_label_is_ranked_by_its_entailment(pair):
 
 
 def test_several_labels_at_once_do_not_depend_on_one_another(pair):
-    several = pair.ours.zero_shot(SENTENCES[0], TOPICS, multi=True)
+    several = pair.ours.zero_shot(SENTENCES[0], TOPICS, multi_label=True)
     for topic in TOPICS:
         alone = pair.ours.zero_shot(SENTENCES[0], [topic])
         assert alone.score == pytest.approx(several.scores[topic], abs=1e-6)
@@ -52,11 +52,11 @@ def test_checkpoints_of_two_labels():
 
 def test_texts_come_in_any_number_and_length(pair):
     model, done = pair.ours, []
-    single = model.zero_shot(LONG, TOPICS, template="It is {}!")
-    many = model.zero_shot([SENTENCES[0], LONG], TOPICS, template="It is {}!", progress=done.append)
+    single = model.zero_shot(LONG, TOPICS, hypothesis_template="It is {}!")
+    many = model.zero_shot([SENTENCES[0], LONG], TOPICS, hypothesis_template="It is {}!", progress=done.append)
     assert sum(done) == 2
     assert many[1].scores == pytest.approx(single.scores, abs=1e-6)
-    stream = model.zero_shot(iter([LONG]), TOPICS, template="It is {}!")
+    stream = model.zero_shot(iter([LONG]), TOPICS, hypothesis_template="It is {}!")
     assert next(stream).scores == pytest.approx(single.scores, abs=1e-6)
     assert model.zero_shot([], TOPICS) == []
 
@@ -69,7 +69,7 @@ def test_what_is_refused(pair):
         peers("BertForQuestionAnswering", seed=3).ours.zero_shot("text", TOPICS)
     for template in ("This is sports.", "This is {", "This is {topic}."):
         with pytest.raises(BadInput, match=r"has no place for a label; write \{\} there"):
-            pair.ours.zero_shot("text", TOPICS, template=template)
+            pair.ours.zero_shot("text", TOPICS, hypothesis_template=template)
     for labels in ([], "animals"):
         with pytest.raises(BadInput, match="labels must be a list of at least one text"):
             pair.ours.zero_shot("text", labels)

@@ -13,7 +13,7 @@ import transformers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import clearhead as ch
-from clearhead.hub.checkpoint import RecurrentModel
+from clearhead.hub.checkpoint import recurrent_checkpoint, write_folder
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.t5 import T5Config
@@ -78,7 +78,7 @@ def translator(kind: str = "transformer") -> Any:
     if kind.startswith("seq2seq"):
         config = Seq2SeqConfig(**ids, bos_token_id=pieces().cls_id, embedding_size=16, hidden_size=24)
         network = randomised(RECURRENT_FAMILIES[kind].network(config), 1).eval()
-        RecurrentModel(kind, network, pieces()).save(folder)
+        write_folder(recurrent_checkpoint(kind, network, pieces()), folder)
         return ch.load(folder)
     if kind == "t5":
         made: Any = T5Config(**ids, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
@@ -96,5 +96,5 @@ def recurrent_folder(kind: str, folder: Path) -> Path:
     """A model from before the Transformer that reads no source, with random weights."""
     family = RECURRENT_FAMILIES[kind]
     network = randomised(family.network(family.config(vocab_size=pieces().vocabulary, hidden_size=16)), 2).eval()
-    RecurrentModel(kind, network, pieces()).save(folder)
+    write_folder(recurrent_checkpoint(kind, network, pieces()), folder)
     return folder

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from built_in import SKILLS
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
-from clearhead.pipelines.model import Skilled
+from clearhead.pipelines.model import Model
 from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
 from inside.models import small, telling
@@ -93,7 +93,7 @@ def test_a_program_gets_what_python_gives(client, run_folder):
     assert got("/look/runs") == same(training_runs([run_folder]))
     masked = "the [MASK] was tired"
     # memory is laid out differently in another thread, and the last digit with it
-    expected = small().fill(masked, top=3).to_dict()["predictions"]
+    expected = small().fill(masked, top_k=3).to_dict()["predictions"]
     assert got("/use/fill", text=masked, top=3)["predictions"] == [
         one | {"score": pytest.approx(one["score"])} for one in expected
     ]
@@ -183,9 +183,9 @@ def test_a_skill_that_is_not_there_is_told_on_every_page(built_in, path):
 
 
 def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):
-    skilled = Skilled(small().checkpoint, {})
+    skilled = Model(small().checkpoint)
     skilled.skills = {"spam": Path("not asked for")}
-    monkeypatch.setattr(Skilled, "skill", lambda self, name: small(**HEADS["classes"]))
+    monkeypatch.setattr(Model, "skill", lambda self, name: small(**HEADS["classes"]))
     monkeypatch.setattr("clearhead.studio.registry.load", lambda source: skilled)
     client = TestClient(create_app(folders[:1]), base_url="http://localhost")
     assert client.get("/api/model").json()["skills"] == ["spam"]

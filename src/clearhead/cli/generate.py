@@ -60,18 +60,18 @@ def generate(
     if max_new_tokens is not None:
         _note_limit(model, prompts, max_new_tokens)
     options = _given(
-        longest=128 if max_new_tokens is None else max_new_tokens,
-        least=min_new_tokens,
+        max_new_tokens=128 if max_new_tokens is None else max_new_tokens,
+        min_new_tokens=min_new_tokens,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         seed=seed,
-        beams=num_beams,
-        best=num_return_sequences,
+        num_beams=num_beams,
+        num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
-        no_repeat=no_repeat_ngram_size,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         repetition_penalty=repetition_penalty,
-        stop=stop_strings,
+        stop_strings=stop_strings,
     )
     several = (num_return_sequences or 1) > 1
     if len(prompts) == 1 and not json and not several and (num_beams or 1) == 1:
@@ -81,7 +81,7 @@ def generate(
         # of an iterator, texts come as they are written
         found = model.generate(iter(prompts), progress=advance, **options)
         for prompt, written in zip(prompts, found, strict=True):
-            for one in written if several else [written]:
+            for one in [written] if num_return_sequences is None else written:
                 yield {"prompt": prompt, **one.to_dict()}, [_shown_prompt(model, prompt) + one.text]
 
 
@@ -127,12 +127,12 @@ def translate(
 
     Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
     """
-    options = _given(beams=num_beams, best=num_return_sequences, length_penalty=length_penalty)
+    options = _given(num_beams=num_beams, num_return_sequences=num_return_sequences, length_penalty=length_penalty)
     with progress("translating", None) as advance:
         # of an iterator, translations come as they are made
         found = model.translate(iter(texts), prefix=prefix, progress=advance, **options)
         for text, written in zip(texts, found, strict=True):
-            for one in written if (num_return_sequences or 1) > 1 else [written]:
+            for one in [written] if num_return_sequences is None else written:
                 yield {"source": text, "translation": one.text, "parts": one.to_dict()["parts"]}, [one.text]
 
 
@@ -159,10 +159,10 @@ def summarise(
 
     Example: `clearhead summarise article.txt --sentences 3`
     """
-    options = _given(sentences=sentences, longest=max_new_tokens, least=min_new_tokens)
+    options = _given(sentences=sentences, max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     texts = [text for _, text in sources]
     with progress("reading", None) as advance:
-        summaries = model.summarise(texts, abstractive=abstractive, progress=advance, **options)
+        summaries: Any = model.summarise(texts, abstractive=abstractive, progress=advance, **options)
     for (name, _), found in zip(sources, summaries, strict=True):
         record = {"summary": found.text} if abstractive else found.to_dict()
         lines = [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]

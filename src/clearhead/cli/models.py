@@ -21,25 +21,21 @@ def info(
 
     Example: `clearhead info ./my-model`
     """
-    from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
-    from clearhead.hub.remote import builtin_folder, find
-    from clearhead.hub.skills import find_skills
+    from clearhead.models import RECURRENT_FAMILIES
     from clearhead.nn.embeddings import UNLIMITED
     from clearhead.pipelines.model import load
 
-    folder = builtin_folder() if model is None else find(model)
+    loaded = load(model)
     facts: dict[str, Any]
-    if is_recurrent(folder):
-        recurrent = RecurrentModel.load(folder)
+    if loaded.family in RECURRENT_FAMILIES:
         facts = {
-            "family": recurrent.kind,
-            "parameters": recurrent.parameters,
-            "tokenizer": {"vocabulary": recurrent.tokenizer.vocabulary, "lowercase": recurrent.tokenizer.lowercase},
-            "config": asdict(recurrent.network.config),
+            "family": loaded.family,
+            "parameters": loaded.parameters,
+            "tokenizer": {"vocabulary": loaded.tokenizer.vocabulary, "lowercase": loaded.tokenizer.lowercase},
+            "config": asdict(loaded.config),
         }
         yield facts, _fact_lines(facts)
         return
-    loaded = load(folder)
     description = loaded.checkpoint.description
     tokenizer = loaded.checkpoint.tokenizer
     sentence = loaded.checkpoint.sentence
@@ -51,7 +47,7 @@ def info(
         "max_length": None if loaded.encoder.max_length == UNLIMITED else loaded.encoder.max_length,
         "heads": list(loaded.network.heads),
         "labels": list(loaded.labels) if loaded.labels else None,
-        "skills": list(find_skills(folder)) or None,
+        "skills": list(loaded.skills) or None,
         "tokenizer": None
         if tokenizer is None
         else {"vocabulary": tokenizer.vocabulary, "lowercase": tokenizer.lowercase},

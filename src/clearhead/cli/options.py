@@ -269,9 +269,9 @@ LoadedGenerator = Annotated["Model", Shared(load_generator, model=(GeneratorOpti
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     """The model for a use in 8 bits; refused where that changes the results of the first inputs."""
     from clearhead.nn.heads import Network
-    from clearhead.pipelines.model import Model, Skilled
+    from clearhead.pipelines.model import Model
 
-    checkpoint = (model.able(use) if isinstance(model, Skilled) else model).checkpoint
+    checkpoint = model.able(use).checkpoint
     if use == "embed":  # then vectors are compared, whatever heads stand on the encoder
         checkpoint = replace(checkpoint, network=Network(checkpoint.network.encoder, {}))
     return Model(checkpoint).quantise(list(islice(inputs, INT8_SAMPLE)))

@@ -62,7 +62,7 @@ def ask(
     """
     texts = [text for _, text in contexts]
     with progress("reading", len(texts)) as advance:
-        results = model.answer(question, texts, top=top_k, threshold=threshold, progress=advance)
+        results = model.answer(question, texts, top_k=top_k, threshold=threshold, progress=advance)
     for (name, text), found in zip(contexts, results, strict=True):
         record = {"question": question, "context": name, **found.to_dict()}
         yield record, _answer_lines(found, text, f"  {name}" if len(contexts) > 1 else "")
@@ -93,7 +93,7 @@ def fill(
     if int8:
         model = quantised(model, "fill", texts)
     with progress("filling", len(texts)) as advance:
-        results = model.fill(texts, top=top_k, candidates=comma_separated(candidates), progress=advance)
+        results = model.fill(texts, top_k=top_k, candidates=comma_separated(candidates), progress=advance)
     for text, found in zip(texts, results, strict=True):
         yield {"text": text, **found.to_dict()}, (_filled_line(text, one) for one in found.predictions)
 
@@ -128,9 +128,9 @@ def classify(
         model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in texts for label in own))
     with progress("classifying", len(texts)) as advance:
         if labels is None:
-            results = model.classify(texts, top=top_k, progress=advance)
+            results = model.classify(texts, top_k=top_k, progress=advance)
         else:
-            results = model.zero_shot(texts, own, top=top_k, progress=advance)
+            results = model.zero_shot(texts, own, top_k=top_k, progress=advance)
     for text, found in zip(texts, results, strict=True):
         best = list(found.scores.items())[: top_k or 1]
         yield {"text": text, **found.to_dict()}, (scored(score, f"{label:<15}", shorten(text)) for label, score in best)
@@ -153,7 +153,7 @@ def tag(
     if int8:
         model = quantised(model, "tag", texts)
     with progress("tagging", len(texts)) as advance:
-        results = model.tag(texts, strategy=aggregation_strategy, progress=advance)  # type: ignore[arg-type]
+        results = model.tag(texts, aggregation_strategy=aggregation_strategy, progress=advance)  # type: ignore[call-overload]
     for text, found in zip(texts, results, strict=True):
         yield {"text": text, **found.to_dict()}, _tag_lines(text, found, words=words)
 
@@ -177,7 +177,7 @@ def compare(
 
     Example: `clearhead compare "A man sleeps." "Nobody is awake."`
     """
-    found = model.compare(first, second, top=top_k)
+    found = model.compare(first, second, top_k=top_k)
     lines = (scored(score, label) for label, score in found.scores.items())
     yield {"first": first, "second": second, **found.to_dict()}, lines
 

@@ -1,4 +1,4 @@
-"""Beam search: keep the best few beginnings of each text, and take the best end."""
+"""Beam search: keep the best few hypotheses of each text, and take the best end."""
 
 # B texts still running · W beams of each · V vocabulary
 
@@ -10,38 +10,41 @@ import torch
 from clearhead.decoding.config import Controls
 from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
 from clearhead.decoding.generate import top
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, renamed, require
 
 Texts = Sequence[Sequence[int]]
 
 
+@renamed(beams="num_beams", best="num_return_sequences")
 def beam_search(
     model: Decoder,
     prompts: Texts,
     controls: Controls,
     *,
-    beams: int = 4,
+    num_beams: int = 4,
     length_penalty: float = 1.0,
-    best: int = 1,
+    num_return_sequences: int = 1,
     history: Texts | None = None,
     recorder: Recorder | None = None,
 ) -> list[list[Output]]:
-    """Write each text `beams` ways at once and give the `best` of them, best first.
+    """Keep `num_beams` hypotheses of each text and give the best `num_return_sequences`, best first.
 
-    A finished way counts by its log probability divided by its length, end included, to the power `length_penalty`.
-    A text is done when no beginning is better than the worst of its `beams` ends. `history`: see `greedy`.
+    A finished one counts by its log probability divided by its length, end included, to the power `length_penalty`. A
+    text is done when no hypothesis is better than the worst of its `num_beams` ends. `history`: see `greedy`.
     """
-    require(beams >= 1, f"beams must be at least 1, got {beams}", BadInput)
-    require(1 <= best <= beams, f"best must be from 1 to the number of beams, {beams}, got {best}", BadInput)
-    search = _Search(model, prompts, controls, beams, length_penalty, history, recorder)
+    several = num_return_sequences
+    require(num_beams >= 1, f"num_beams must be at least 1, got {num_beams}", BadInput)
+    fits = 1 <= several <= num_beams
+    require(fits, f"num_return_sequences must be from 1 to num_beams={num_beams}, got {several}", BadInput)
+    search = _Search(model, prompts, controls, num_beams, length_penalty, history, recorder)
     while search.running:
         search.advance()
     require(all(beam.ends for beam in search.beams), "the rules leave no token to be written; forbid less", BadInput)
-    return [beam.results()[:best] for beam in search.beams]
+    return [beam.results()[:several] for beam in search.beams]
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Hypothesis:
     """One beginning of a text. The end token counts in its length and is not among its tokens."""
 
     tokens: list[int] = field(default_factory=list)
@@ -49,42 +52,42 @@ class _Way:
     total: float = 0.0
     row: int = 0  # of the state that it goes on from
 
-    def onward(self, token: int, chance: float, row: int, *, end: bool) -> "_Way":
+    def extend(self, token: int, log_prob: float, row: int, *, end: bool) -> "_Hypothesis":
         tokens = self.tokens if end else [*self.tokens, token]
-        return _Way(tokens, [*self.log_probabilities, chance], self.total + chance, row)
+        return _Hypothesis(tokens, [*self.log_probabilities, log_prob], self.total + log_prob, row)
 
 
 @dataclass
 class _Beam:
-    """The ways of one text: those that go on, and those that ended; both best first."""
+    """The hypotheses of one text: those that go on, and those that ended; both best first."""
 
     text: int
     width: int
     length_penalty: float
     history: list[int]
-    ways: list[_Way] = field(default_factory=lambda: [_Way()])
-    ends: list[tuple[_Way, bool]] = field(default_factory=list)
+    open: list[_Hypothesis] = field(default_factory=lambda: [_Hypothesis()])
+    ends: list[tuple[_Hypothesis, bool]] = field(default_factory=list)
 
-    def score(self, way: _Way) -> float:
-        """The log probability for a length of one, more or less."""
-        return way.total / len(way.log_probabilities) ** self.length_penalty
+    def score(self, one: _Hypothesis) -> float:
+        """The log probability, normalised for length."""
+        return one.total / len(one.log_probabilities) ** self.length_penalty
 
-    def end(self, way: _Way, *, ended: bool) -> None:
-        """Put a way among the best ends, if it is one of them."""
-        self.ends.append((way, ended))
+    def end(self, one: _Hypothesis, *, ended: bool) -> None:
+        """Put a hypothesis among the best ends, if it is one of them."""
+        self.ends.append((one, ended))
         self.ends.sort(key=lambda end: -self.score(end[0]))
         del self.ends[self.width :]
 
     @property
     def done(self) -> bool:
-        """Whether no way can be expected to be better than the ends that there are."""
-        if not self.ways:
+        """Whether no open hypothesis can be expected to be better than the ends that there are."""
+        if not self.open:
             return True
-        return len(self.ends) == self.width and self.score(self.ways[0]) <= self.score(self.ends[-1][0])
+        return len(self.ends) == self.width and self.score(self.open[0]) <= self.score(self.ends[-1][0])
 
     def results(self) -> list[Output]:
         """The ends."""
-        return [Output(way.tokens, self.score(way), way.log_probabilities, ended) for way, ended in self.ends]
+        return [Output(one.tokens, self.score(one), one.log_probabilities, ended) for one, ended in self.ends]
 
 
 class _Search:
@@ -111,45 +114,45 @@ class _Search:
 
     @torch.inference_mode()
     def advance(self) -> None:
-        """Write one token of every way of every running text."""
-        chances, tokens = self._likeliest()
-        before = [(beam.text, way.tokens) for beam in self.running for way in beam.ways]
+        """Write one token of every hypothesis of every running text."""
+        log_probs, tokens = self._likeliest()
+        before = [(beam.text, one.tokens) for beam in self.running for one in beam.open]
         self.count += 1
         row = 0
         for beam in self.running:
             # as many as can end, and as many again to go on with
             candidates = [
-                (way, chance, token, row + i)
-                for i, way in enumerate(beam.ways)
-                for chance, token in zip(chances[row + i], tokens[row + i], strict=True)
-                if chance > -torch.inf
+                (one, log_prob, token, row + i)
+                for i, one in enumerate(beam.open)
+                for log_prob, token in zip(log_probs[row + i], tokens[row + i], strict=True)
+                if log_prob > -torch.inf
             ]
             candidates.sort(key=lambda found: -(found[0].total + found[1]))
-            row += len(beam.ways)
+            row += len(beam.open)
             self._choose(beam, candidates[: self._enough])
         self._note(before)
         self.running = [beam for beam in self.running if not beam.done]
         if self.running:
-            self._go_on([way for beam in self.running for way in beam.ways])
+            self._go_on([one for beam in self.running for one in beam.open])
 
-    def _choose(self, beam: _Beam, candidates: list[tuple[_Way, float, int, int]]) -> None:
-        last = self.count == self.controls.limit
-        beam.ways = []
-        for rank, (before, chance, token, row) in enumerate(candidates):
+    def _choose(self, beam: _Beam, candidates: list[tuple[_Hypothesis, float, int, int]]) -> None:
+        last = self.count == self.controls.max_new_tokens
+        beam.open = []
+        for rank, (before, log_prob, token, row) in enumerate(candidates):
             end = token in self.controls.end
-            way = before.onward(token, chance, row, end=end)
-            ended = end or self.controls.stops(way.tokens)
+            one = before.extend(token, log_prob, row, end=end)
+            ended = end or self.controls.stops(one.tokens)
             if (ended or last) and rank < self.width:
-                beam.end(way, ended=ended)
-            elif not ended and not last and len(beam.ways) < self.width:
-                beam.ways.append(way)
+                beam.end(one, ended=ended)
+            elif not ended and not last and len(beam.open) < self.width:
+                beam.open.append(one)
 
     def _note(self, before: list[tuple[int, list[int]]]) -> None:
         if self.recorder is not None:
             went_on: list[list[int]] = [[] for _ in before]
             for beam in self.running:
-                for way in beam.ways:
-                    went_on[way.row].append(way.tokens[-1])
+                for one in beam.open:
+                    went_on[one.row].append(one.tokens[-1])
             self.recorder.note([text for text, _ in before], [tokens for _, tokens in before], self.logits, went_on)
 
     @property
@@ -158,16 +161,16 @@ class _Search:
 
     def _likeliest(self) -> tuple[list[list[float]], list[list[int]]]:
         """Log probabilities and tokens of each row's best continuations."""
-        chances = log_probabilities(self.logits)
+        log_probs = log_probabilities(self.logits)
         if self.controls.changes(self.count):
-            texts = [beam.history + way.tokens for beam in self.running for way in beam.ways]
-            self.controls.apply_(chances, texts, self.count)
-        values, tokens = top(chances, self._enough)
+            texts = [beam.history + one.tokens for beam in self.running for one in beam.open]
+            self.controls.apply_(log_probs, texts, self.count)
+        values, tokens = top(log_probs, self._enough)
         return values.tolist(), tokens.tolist()
 
-    def _go_on(self, ways: list[_Way]) -> None:
-        rows = [way.row for way in ways]
-        tokens = torch.tensor([way.tokens[-1] for way in ways], device=self.logits.device)
+    def _go_on(self, open_: list[_Hypothesis]) -> None:
+        rows = [one.row for one in open_]
+        tokens = torch.tensor([one.tokens[-1] for one in open_], device=self.logits.device)
         if rows != list(range(self.logits.shape[0])):
             self.state = self.state.select(torch.tensor(rows, device=self.logits.device))
         self.logits, self.state = self.model.step(tokens, self.state)

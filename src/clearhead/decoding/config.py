@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import count
 from numbers import Integral, Real
 from random import Random
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, renamed, require
 
 
 def check_whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> None:
@@ -34,7 +34,7 @@ def check_number(name: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How to draw: hotter is wilder, `top_k` and `top_p` cut the unlikely off (0 and 1 cut nothing)."""
+    """How to draw: a higher temperature is wilder; `top_k` and `top_p` cut the unlikely off (0 and 1 cut nothing)."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -51,63 +51,68 @@ class Sampling:
         check_number("top_p", self.top_p)
         require(0 < self.top_p <= 1, f"top_p must be more than 0 and at most 1, got {self.top_p}", BadInput)
 
-    def chances(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
         """Logits (B, V) -> the probabilities to draw by."""
         logits = logits.float() / self.temperature
         if 0 < self.top_k < logits.shape[-1]:
             least = logits.topk(self.top_k).values[:, -1:]
             logits = logits.masked_fill(logits < least, -torch.inf)
-        chances = logits.softmax(-1)
+        found = logits.softmax(-1)
         if self.top_p < 1:
-            ordered, places = chances.sort(descending=True)
+            ordered, places = found.sort(descending=True)
             before = ordered.cumsum(-1) - ordered  # how much is likelier; the first always stays
-            chances = chances.scatter(1, places, ordered.masked_fill(before >= self.top_p, 0.0))
-            chances = chances / chances.sum(-1, keepdim=True)
-        return chances
+            found = found.scatter(1, places, ordered.masked_fill(before >= self.top_p, 0.0))
+            found = found / found.sum(-1, keepdim=True)
+        return found
 
-    def draw(self, logits: Tensor, chance: Sequence[Random]) -> Tensor:
-        """Draw one token for each row, each by its own chance, so that company changes nothing: logits (B, V) -> (B,).
+    def draw(self, logits: Tensor, rngs: Sequence[Random]) -> Tensor:
+        """Draw one token for each row, each by its own rng, so that company changes nothing: logits (B, V) -> (B,).
 
         It is the token at which the probabilities add up to a share that is drawn; one without probability never is.
         """
-        reached = self.chances(logits).double().cumsum(-1)
-        shares = torch.tensor([[1 - one.random()] for one in chance], dtype=torch.float64, device=logits.device)
+        reached = self.probabilities(logits).double().cumsum(-1)
+        shares = torch.tensor([[1 - one.random()] for one in rngs], dtype=torch.float64, device=logits.device)
         allowed = bool(reached[:, -1].isfinite().all())
         require(allowed, "the rules leave no token to be written; forbid less", BadInput)
         return torch.searchsorted(reached, shares * reached[:, -1:])[:, 0]
 
 
+@renamed(limit="max_new_tokens", least="min_new_tokens", no_repeat="no_repeat_ngram_size", stop="stop_strings")
 @dataclass(frozen=True, kw_only=True)
 class Controls:
     """Rules for the tokens of one text. `end` are the tokens that end it; they are not part of the result.
 
     `repetition_penalty` divides positive scores of tokens that were there before and multiplies negative ones (Keskar
-    et al. 2019); with `no_repeat=n`, no n tokens follow one another twice. `stop` strings need `decode`.
+    et al. 2019); no `no_repeat_ngram_size` tokens follow one another twice. `stop_strings` need `decode`.
     """
 
     end: tuple[int, ...] = ()
-    limit: int = 128  # new tokens, at most
-    least: int = 0  # new tokens before the end, at least
+    max_new_tokens: int = 128
+    min_new_tokens: int = 0  # before the end
     banned: tuple[int, ...] = ()
     repetition_penalty: float = 1.0
-    no_repeat: int = 0
-    stop: tuple[str, ...] = ()
+    no_repeat_ngram_size: int = 0
+    stop_strings: tuple[str, ...] = ()
     decode: Callable[[Sequence[int]], str] | None = None
 
     def __post_init__(self) -> None:
-        check_whole("limit", self.limit, least=1)
-        check_whole("least", self.least)
-        check_whole("no_repeat", self.no_repeat)
+        check_whole("max_new_tokens", self.max_new_tokens, least=1)
+        check_whole("min_new_tokens", self.min_new_tokens)
+        check_whole("no_repeat_ngram_size", self.no_repeat_ngram_size)
         penalty = self.repetition_penalty
         check_number("repetition_penalty", penalty)
         require(penalty > 0, f"repetition_penalty must be more than 0, got {penalty}; 1 is no penalty", BadInput)
-        require(all(self.stop), "a stop string must not be empty", BadInput)
-        require(not self.stop or self.decode is not None, "stop strings need decode, which makes text of ids", BadInput)
+        require(all(self.stop_strings), "a stop string must not be empty", BadInput)
+        require(
+            not self.stop_strings or self.decode is not None,
+            "stop strings need decode, which makes text of ids",
+            BadInput,
+        )
 
     def changes(self, count: int) -> bool:
         """Whether `apply` would change scores after `count` new tokens."""
-        held_back = count < self.least and bool(self.end)
-        return held_back or bool(self.banned) or self.repetition_penalty != 1.0 or self.no_repeat > 0
+        held_back = count < self.min_new_tokens and bool(self.end)
+        return held_back or bool(self.banned) or self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
 
     def apply(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
         """Change the scores (B, V) of the next token of texts that have `count` new tokens."""
@@ -120,21 +125,21 @@ class Controls:
                 seen = torch.tensor(sorted(set(text)), dtype=torch.int64, device=scores.device)
                 old = scores[row, seen]
                 scores[row, seen] = torch.where(old < 0, old * self.repetition_penalty, old / self.repetition_penalty)
-        if self.no_repeat:
+        if self.no_repeat_ngram_size:
             for row, text in enumerate(texts):
-                scores[row, _completions(text, self.no_repeat)] = -torch.inf
+                scores[row, _completions(text, self.no_repeat_ngram_size)] = -torch.inf
         scores[:, list(self.banned)] = -torch.inf
-        if count < self.least:
+        if count < self.min_new_tokens:
             scores[:, list(self.end)] = -torch.inf
         return scores
 
     def stops(self, new: Sequence[int]) -> bool:
         """Whether one of the stop strings is in the text of the new tokens; asked after every token."""
-        if not self.stop or self.decode is None:
+        if not self.stop_strings or self.decode is None:
             return False
         # a character takes up to four tokens of bytes, and what is further back was looked at before
-        recent = self.decode(new[-4 * max(map(len, self.stop)) - 4 :])
-        return any(stop in recent for stop in self.stop)
+        recent = self.decode(new[-4 * max(map(len, self.stop_strings)) - 4 :])
+        return any(stop in recent for stop in self.stop_strings)
 
 
 def _completions(text: Sequence[int], n: int) -> list[int]:
@@ -146,116 +151,112 @@ def _completions(text: Sequence[int], n: int) -> list[int]:
 
 
 BEAMS = 4  # where a text is written anew and nobody says how many
-MOST = 256  # beams or ways of one text: each takes the memory of a text
+MOST = 256  # beams or sequences of one text: each takes the memory of a text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerationConfig:
-    """How tokens are chosen. `best` is how many ways to give of each text, `least` how many tokens it has at least."""
+    """How tokens are chosen: greedily, by beams, or by sampling; all but the most that are generated."""
 
-    beams: int = 1
-    best: int = 1
+    num_beams: int = 1
+    num_return_sequences: int = 1  # for each text
     length_penalty: float = 1.0
     sampling: Sampling | None = None
-    seed: int | None = None  # of chance; None draws one from torch's own generator
-    least: int = 0
+    seed: int | None = None  # None draws one from torch's own generator
+    min_new_tokens: int = 0
     repetition_penalty: float = 1.0
-    no_repeat: int = 0
-    stop: tuple[str, ...] = ()
+    no_repeat_ngram_size: int = 0
+    stop_strings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("beams", "best"):
+        for name in ("num_beams", "num_return_sequences"):
             check_whole(name, getattr(self, name), least=1, most=MOST)
-        for name in ("least", "no_repeat"):
+        for name in ("min_new_tokens", "no_repeat_ngram_size"):
             check_whole(name, getattr(self, name))
         for name in ("length_penalty", "repetition_penalty"):
             check_number(name, getattr(self, name))
         seeded = self.seed is None or isinstance(self.seed, int)
         require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
-        mixed = self.sampling is not None and self.beams > 1
-        require(not mixed, f"{self.beams} beams and chance do not go together; choose one of the two", BadInput)
-        several = self.sampling is not None or self.best <= self.beams
+        mixed = self.sampling is not None and self.num_beams > 1
+        require(not mixed, f"{self.num_beams} beams and sampling do not go together; choose one of the two", BadInput)
         require(
-            several,
-            f"best={self.best} ways need as many beams, got {self.beams}, or chance, such as a temperature",
+            self.sampling is not None or self.num_return_sequences <= self.num_beams,
+            f"num_return_sequences={self.num_return_sequences} needs as many num_beams, got {self.num_beams}, or "
+            "sampling, such as a temperature",
             BadInput,
         )
 
-    def chances(self) -> Iterator[list[Random]]:
-        """What the ways of each text in turn are drawn with; it follows from the seed and the text's place alone."""
+    def rngs(self) -> Iterator[list[Random]]:
+        """What the sequences of each text in turn are drawn with; it follows from the seed and the text's place."""
         seed = int(torch.randint(2**62, (1,))) if self.seed is None else self.seed
         for place in count():
-            yield [Random(f"{seed} {place} {way}") for way in range(self.best)]  # noqa: S311
+            yield [Random(f"{seed} {place} {way}") for way in range(self.num_return_sequences)]  # noqa: S311
 
 
 class GenerationOptions(TypedDict, total=False):
-    """What `Model.generate` and its kin may be told; see `manner`."""
+    """What `Model.generate` and its kin may be told, beside how many sequences of each text they give."""
 
-    beams: int
-    best: int
+    num_beams: int
     length_penalty: float
     temperature: float
     top_k: int
     top_p: float
     seed: int
-    least: int
+    min_new_tokens: int
     repetition_penalty: float
-    no_repeat: int
-    stop: str | tuple[str, ...] | list[str]
+    no_repeat_ngram_size: int
+    stop_strings: str | tuple[str, ...] | list[str]
 
 
-def generation_config(**how: Unpack[GenerationOptions]) -> GenerationConfig:
-    """Choose greedily; by chance if there is a `temperature`, `top_k` or `top_p`; by beams if there are several.
+class AllOptions(GenerationOptions, total=False):
+    """The same with that number."""
 
-    What would change nothing is refused: a seed without chance, a length penalty without beams.
+    num_return_sequences: int
+
+
+def generation_config(**options: Unpack[AllOptions]) -> GenerationConfig:
+    """Choose greedily; by sampling if there is a `temperature`, `top_k` or `top_p`; by beams if there are several.
+
+    What would change nothing is refused: a seed without sampling, a length penalty without beams.
     """
-    known = list(GenerationOptions.__annotations__)
-    for name in how:
+    known = [*AllOptions.__annotations__]
+    for name in options:
         require(name in known, f"{name} is no option of writing; there are {', '.join(known)}", BadInput)
-    sampling = None
-    if how.get("temperature") is not None or how.get("top_k", 0) != 0 or how.get("top_p", 1.0) != 1.0:
-        heat = how.get("temperature")
-        heat = 1.0 if heat is None else heat
-        sampling = Sampling(temperature=heat, top_k=how.get("top_k", 0), top_p=how.get("top_p", 1.0))
-    chosen = GenerationConfig(
-        beams=how.get("beams", 1),
-        best=how.get("best", 1),
-        length_penalty=how.get("length_penalty", 1.0),
-        sampling=sampling,
-        seed=how.get("seed"),
-        least=how.get("least", 0),
-        repetition_penalty=how.get("repetition_penalty", 1.0),
-        no_repeat=how.get("no_repeat", 0),
-        stop=_strings(how.get("stop", ())),
-    )
-    idle = chosen.seed is not None and sampling is None
-    require(not idle, f"seed {chosen.seed} has nothing to draw; add a temperature, top_k or top_p", BadInput)
-    idle = chosen.length_penalty != 1.0 and chosen.beams == 1
-    require(not idle, f"length_penalty {chosen.length_penalty} has no beams to weigh; ask for several", BadInput)
-    return chosen
+    given: dict[str, Any] = {**options}
+    temperature, top_k, top_p = (given.pop(name, None) for name in ("temperature", "top_k", "top_p"))
+    if temperature is not None or top_k not in (None, 0) or top_p not in (None, 1.0):
+        drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        given["sampling"] = Sampling(**{name: value for name, value in drawn.items() if value is not None})
+    config = GenerationConfig(**given | {"stop_strings": _strings(given.get("stop_strings", ()))})
+    idle = config.seed is not None and config.sampling is None
+    require(not idle, f"seed {config.seed} has nothing to draw; add a temperature, top_k or top_p", BadInput)
+    idle = config.length_penalty != 1.0 and config.num_beams == 1
+    require(not idle, f"length_penalty {config.length_penalty} has no beams to weigh; ask for several", BadInput)
+    return config
 
 
-def with_beams(how: GenerationOptions, usual: GenerationOptions | None = None) -> GenerationConfig:
+def with_beams(options: GenerationOptions, usual: GenerationOptions | None = None) -> GenerationConfig:
     """Choose by four beams and as is `usual`, unless told otherwise: what is written anew is better for it.
 
-    Who asks for chance gets no beams, and where there are none, no length penalty is usual.
+    Who asks for sampling gets no beams, and where there are none, no length penalty is usual.
     """
-    chosen: GenerationOptions = {**(usual or {}), **how}
-    if not {"temperature", "top_k", "top_p"} & set(how):
-        chosen.setdefault("beams", BEAMS)
-    if chosen.get("beams", 1) == 1 and "length_penalty" not in how:
+    chosen: GenerationOptions = {**(usual or {}), **options}
+    if not {"temperature", "top_k", "top_p"} & set(options):
+        chosen.setdefault("num_beams", BEAMS)
+    if chosen.get("num_beams", 1) == 1 and "length_penalty" not in options:
         chosen.pop("length_penalty", None)
     return generation_config(**chosen)
 
 
-def check_length(longest: object, least: int = 0) -> None:
+def check_length(max_new_tokens: object, min_new_tokens: int = 0) -> None:
     """Refuse a limit that is none, or that is below what a text must have."""
-    check_whole("longest", longest, least=1)
-    require(least <= int(longest), f"least={least} tokens are more than longest={longest}", BadInput)  # type: ignore[call-overload]
+    check_whole("max_new_tokens", max_new_tokens, least=1)
+    fits = min_new_tokens <= int(max_new_tokens)  # type: ignore[call-overload]
+    require(fits, f"min_new_tokens={min_new_tokens} is more than max_new_tokens={max_new_tokens}", BadInput)
 
 
 def _strings(stop: object) -> tuple[str, ...]:
     given = [stop] if isinstance(stop, str) else stop
     several = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
-    require(several, f"stop must be a text or a list of texts, got {stop!r}", BadInput)
+    require(several, f"stop_strings must be a text or a list of texts, got {stop!r}", BadInput)
     return tuple(given)  # type: ignore[arg-type]

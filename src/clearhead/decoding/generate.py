@@ -1,6 +1,5 @@
 """One token after another: the most probable (greedy), or one that is drawn (sampling)."""
 
-# R rows · V vocabulary · C chunks of a row
 # B rows still running · V vocabulary
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from clearhead.decoding.config import Controls, Sampling
 from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
-from clearhead.errors import BadInput
+from clearhead.errors import BadInput, renamed
 
 _CHUNK = 128
 _WORTH = 8  # chunks a row must have for each value that is wanted
@@ -20,7 +19,7 @@ _FEWEST = 32  # chunks a row must have at all
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest scores (R, V) of each row and their places, both (R, count), largest first.
+    """The largest scores (B, V) of each row and their places, both (B, count), largest first.
 
     On a CPU, a look at the largest of each chunk finds the chunks that can hold them, which is much less to sort.
     """
@@ -30,7 +29,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return tuple(scores.topk(count))  # type: ignore[return-value]
     whole = chunks * _CHUNK
     parts = scores[:, :whole].unflatten(1, (chunks, _CHUNK))
-    likely = parts.amax(-1).topk(count).indices  # (R, count)
+    likely = parts.amax(-1).topk(count).indices  # (B, count)
     places = (likely.unsqueeze(-1) * _CHUNK + torch.arange(_CHUNK)).flatten(1)
     rest = torch.arange(whole, scores.shape[-1]).expand(len(scores), -1)
     places = torch.cat([places, rest], 1)
@@ -54,43 +53,45 @@ def greedy(
 
     For a decoder-only model that is the prompts; a source is no history.
     """
-    return _Writing(model, prompts, controls, _likeliest, history, recorder).finish()
+    return _Decoding(model, prompts, controls, _likeliest, history, recorder).finish()
 
 
+@renamed(chance="rngs")
 def sample(
     model: Decoder,
     prompts: Texts,
     controls: Controls,
     sampling: Sampling,
     *,
-    chance: Sequence[Random],
+    rngs: Sequence[Random],
     history: Texts | None = None,
     recorder: Recorder | None = None,
 ) -> list[Output]:
-    """Draw each token by its probability; every text by its own `chance`, so that company changes nothing."""
-    return _Writing(model, prompts, controls, _drawing(sampling, chance), history, recorder).finish()
+    """Draw each token by its probability; every text by its own rng, so that company changes nothing."""
+    return _Decoding(model, prompts, controls, _drawing(sampling, rngs), history, recorder).finish()
 
 
+@renamed(chance="rng")
 def stream(
     model: Decoder,
     prompt: Sequence[int],
     controls: Controls,
     sampling: Sampling | None = None,
     *,
-    chance: Random | None = None,
+    rng: Random | None = None,
     history: Sequence[int] | None = None,
 ) -> Iterator[int]:
     """Give the tokens of one text as they are written, greedily unless there is a `sampling`."""
     choose: Choose = _likeliest
     if sampling is not None:
-        if chance is None:
-            raise BadInput("sampling needs something to draw with; give chance=random.Random(0)")
-        choose = _drawing(sampling, [chance])
-    writing = _Writing(model, [prompt], controls, choose, None if history is None else [history], None)
-    while writing.running:
-        before = len(writing.drafts[0].tokens)
-        writing.advance()
-        yield from writing.drafts[0].tokens[before:]
+        if rng is None:
+            raise BadInput("sampling needs something to draw with; give rng=random.Random(0)")
+        choose = _drawing(sampling, [rng])
+    decoding = _Decoding(model, [prompt], controls, choose, None if history is None else [history], None)
+    while decoding.running:
+        before = len(decoding.drafts[0].tokens)
+        decoding.advance()
+        yield from decoding.drafts[0].tokens[before:]
 
 
 @dataclass
@@ -103,7 +104,7 @@ class _Draft:
     ended: bool = False
 
 
-class _Writing:
+class _Decoding:
     """All texts in the making; those that have ended leave the batch."""
 
     def __init__(
@@ -137,14 +138,15 @@ class _Writing:
         drafts = [self.drafts[text] for text in self.running]
         count = len(drafts[0].tokens)
         texts = [draft.history + draft.tokens for draft in drafts] if self.controls.changes(count) else []
-        chances = log_probabilities(self.logits)
+        log_probs = log_probabilities(self.logits)
         tokens = self.choose(self.controls.apply(self.logits, texts, count), self.running)
         chosen = tokens.tolist()
         if self.recorder is not None:
             written = [draft.tokens for draft in drafts]
             self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
-        for draft, token, chance in zip(drafts, chosen, chances.gather(1, tokens[:, None])[:, 0].tolist(), strict=True):
-            draft.log_probabilities.append(chance)
+        found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        for draft, token, log_prob in zip(drafts, chosen, found, strict=True):
+            draft.log_probabilities.append(log_prob)
             if token in self.controls.end:
                 draft.ended = True
             else:
@@ -153,7 +155,7 @@ class _Writing:
         self._go_on(tokens, [row for row, draft in enumerate(drafts) if not draft.ended], count + 1)
 
     def _go_on(self, tokens: Tensor, rows: list[int], count: int) -> None:
-        rows = rows if count < self.controls.limit else []
+        rows = rows if count < self.controls.max_new_tokens else []
         if rows and len(rows) < len(self.running):
             kept = torch.tensor(rows, device=tokens.device)
             tokens, self.state = tokens[kept], self.state.select(kept)
@@ -166,5 +168,5 @@ def _likeliest(logits: Tensor, _: Sequence[int]) -> Tensor:
     return top(logits, 1)[1][:, 0]
 
 
-def _drawing(sampling: Sampling, chance: Sequence[Random]) -> Choose:
-    return lambda logits, texts: sampling.draw(logits, [chance[text] for text in texts])
+def _drawing(sampling: Sampling, rngs: Sequence[Random]) -> Choose:
+    return lambda logits, texts: sampling.draw(logits, [rngs[text] for text in texts])

@@ -13,11 +13,12 @@ from clearhead.data.pretraining import next_tokens
 from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, WrongTask, check_lengths, require
 from clearhead.io import Progress, in_wholes
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.rnnlm import RecurrentLM
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.objectives.language import causal_lm, masked_lm
 from clearhead.objectives.loss import Loss
-from clearhead.pipelines.model import Model, Recurrent
+from clearhead.pipelines.model import Model
 
 
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
@@ -44,9 +45,7 @@ Ask = Callable[[Batch, int], Loss]  # a batch and its number
 
 
 @torch.inference_mode()
-def evaluate_texts(
-    model: Model | Recurrent, texts: Sequence[str], *, progress: Progress | None = None
-) -> dict[str, float]:
+def evaluate_texts(model: Model, texts: Sequence[str], *, progress: Progress | None = None) -> dict[str, float]:
     """Perplexity of the tokens asked for, and how many of them are guessed right, in percent.
 
     A masked model is asked for 15 % of the tokens, chosen and hidden as in training and always the same; one that
@@ -67,9 +66,9 @@ def evaluate_texts(
     return {"perplexity": found, "accuracy": 100 * right / sum(counts), "tokens": sum(counts)}
 
 
-def _way_to_ask(model: Model | Recurrent) -> Ask:
+def _way_to_ask(model: Model) -> Ask:
     """For hidden tokens, or for each next one; a model that guesses neither is refused."""
-    if isinstance(model, Recurrent):
+    if model.family in RECURRENT_FAMILIES:
         able = isinstance(model.network, RecurrentLM)
     elif "masked_lm" in model.network.heads:
         return partial(_hidden_tokens, model, Vocabulary.of(model.tokenizer))
@@ -80,9 +79,9 @@ def _way_to_ask(model: Model | Recurrent) -> Ask:
     return partial(_next_tokens, model)
 
 
-def _encoded(model: Model | Recurrent, texts: Sequence[str]) -> TokenizedDataset:
+def _encoded(model: Model, texts: Sequence[str]) -> TokenizedDataset:
     """The texts with their special tokens, cut where they are too long."""
-    longest = LONGEST if isinstance(model, Recurrent) else min(model.encoder.max_length, LONGEST)
+    longest = LONGEST if model.family in RECURRENT_FAMILIES else min(model.encoder.max_length, LONGEST)
     template = model.tokenizer.template
     room = longest - template.specials(pair=False)
     writer = DatasetBuilder(template)
@@ -101,8 +100,8 @@ def _hidden_tokens(model: Model, vocabulary: Vocabulary, batch: Batch, number: i
     return masked_lm(logits, batch.targets["labels"])
 
 
-def _next_tokens(model: Model | Recurrent, batch: Batch, number: int) -> Loss:
+def _next_tokens(model: Model, batch: Batch, number: int) -> Loss:
     batch = batch.to(model.device)
-    head = () if isinstance(model, Recurrent) else ("causal_lm",)
+    head = () if model.family in RECURRENT_FAMILIES else ("causal_lm",)
     logits = model.network(*head, batch.ids, batch.layout)
     return causal_lm(logits, next_tokens(batch.ids, batch.layout))

@@ -26,9 +26,10 @@ from clearhead.evaluation.squad import (
 )
 from clearhead.evaluation.squad import f1 as answer_f1
 from clearhead.io import Progress, in_wholes
+from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.classification import Classes
-from clearhead.pipelines.model import Model, Recurrent
+from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
 from clearhead.pipelines.token_classification import Tagged
@@ -70,7 +71,7 @@ def candidates_of(
     """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
     questions, contexts = [example.question for example in examples], [example.context for example in examples]
     found: list[Answer] = model.answer(
-        questions, contexts, top=top, threshold=math.inf, whole_words=False, progress=progress
+        questions, contexts, top_k=top, threshold=math.inf, whole_words=False, progress=progress
     )
     lists = {}
     for example, answer in zip(examples, found, strict=True):
@@ -179,7 +180,7 @@ def evaluate_instructions(
     """Write an answer to each prompt, greedily: how many are the right one, and F1 of their words, in percent."""
     prompts, golds = [example.first for example in examples], [example.second.strip() for example in examples]
     longest = max(map(len, model.tokenizer.ids_batch(golds))) + 8  # one that is still going on is wrong by then
-    written = [one.text.strip() for one in model.generate(prompts, longest=longest, progress=progress)]
+    written = [one.text.strip() for one in model.generate(prompts, max_new_tokens=longest, progress=progress)]
     pairs = list(zip(golds, written, strict=True))
     return {
         "exact": 100 * sum(gold == found for gold, found in pairs) / len(pairs),
@@ -188,7 +189,7 @@ def evaluate_instructions(
 
 
 def evaluate_summaries(
-    model: Model | Recurrent,
+    model: Model,
     examples: Sequence[PairExample],
     *,
     predictions: Path | None = None,
@@ -198,7 +199,7 @@ def evaluate_summaries(
 
     `predictions`: a .jsonl file that the summaries are written to.
     """
-    abstractive = isinstance(model, Recurrent) or isinstance(model.encoder, EncoderDecoder)
+    abstractive = model.family in RECURRENT_FAMILIES or isinstance(model.encoder, EncoderDecoder)
     written: list[str] = []
     for found in model.summarise((example.first for example in examples), abstractive=abstractive):
         written.append(found.text)

@@ -54,8 +54,8 @@ def evaluate_translation(
 ) -> dict[str, float | str]:
     """Translate each source as one sentence, whatever it holds: bleu and chrf, with the signature of each."""
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    found = rewrite(writer, sources, GenerationConfig(beams=beams), whole=True, progress=progress)
-    written = [one.text for one in found]
+    found = rewrite(writer, sources, GenerationConfig(num_beams=beams), whole=True, progress=progress)
+    written = [best.text for best, *_ in found]
     metrics: dict[str, float | str] = {}
     for name, score in (("bleu", bleu(references, written)), ("chrf", chrf(references, written))):
         metrics |= {name: score.score, f"{name}_signature": score.signature}

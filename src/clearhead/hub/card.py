@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from clearhead.hub.checkpoint import RecurrentModel
 from clearhead.hub.config import NAMES, Description
 from clearhead.hub.remote import CARD
 from clearhead.io import staged
+from clearhead.models import RECURRENT_FAMILIES
 
 # our head → the task by which the hub lists a model
 _TASKS = {
@@ -39,6 +39,8 @@ def model_card(
     base_model: str | None = None,
 ) -> str:
     """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
+    if description.family in RECURRENT_FAMILIES:
+        return _recurrent_card(description, name, parameters, base_model)
     heads = NAMES[description.family].architectures.get(description.architecture or "", ())
     task = _READ_AND_WRITE.get(description.family) if "causal_lm" in heads else None
     task = task or _task(heads, sentences)
@@ -53,15 +55,17 @@ def model_card(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def recurrent_card(model: RecurrentModel, *, name: str, base_model: str | None = None) -> str:
-    """Write the card of a model from before the Transformer, which clearhead alone reads."""
+def _recurrent_card(description: Description, name: str, parameters: int | None, base_model: str | None) -> str:
+    """The card of a model from before the Transformer, which clearhead alone reads."""
+    family = description.family
+    size = "" if parameters is None else f", with {parameters:,} parameters"
     origin = f" It was made from {_code(base_model)}." if base_model else ""
     parts = [
-        _front_matter(["safetensors", model.kind], _RECURRENT.get(model.kind.partition("-")[0]), base_model),
-        f"# {name}",
-        f"A {_code(model.kind)}, which is from before the Transformer, with {model.parameters:,} parameters.{origin}",
-        _sizes(model.network.config),
-        _usage(name, None, _OPENED.get(model.kind, _LIBRARY)),
+        _front_matter(["safetensors", family], _RECURRENT.get(family.partition("-")[0]), base_model),
+        f"# {name.rsplit('/', 1)[-1]}",
+        f"A {_code(family)}, which is from before the Transformer{size}.{origin}",
+        _sizes(description.config),
+        _usage(name, None, _OPENED.get(family, _LIBRARY)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,7 @@ from clearhead.hub.config import (
     CONFIG,
     NAMES,
     Description,
-    build_config,
-    parse_config,
     read_config,
-    read_content,
     to_json,
 )
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
@@ -44,22 +41,23 @@ class Checkpoint:
     """Everything a folder holds, ready to run."""
 
     description: Description
-    network: Network
+    network: Any  # a Network, or one of RECURRENT_FAMILIES, which has neither encoder nor heads
     tokenizer: Tokenizer | None
     sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
 
 
-def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> "Checkpoint | RecurrentModel":
-    """Read the folder of a Transformer, or of a model from before it, whichever config.json names."""
-    content = read_content(folder)
-    if _is_recurrent(content):
-        return RecurrentModel.read(folder, content)
-    return _read_checkpoint(folder, parse_config(content, folder / CONFIG), dtype)
+def recurrent_checkpoint(family: str, network: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
+    """A recurrent network, by its name in RECURRENT_FAMILIES, as a checkpoint to be used or saved."""
+    config: Any = network.config
+    return Checkpoint(description=Description(family=family, config=config), network=network, tokenizer=tokenizer)
 
 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """Read a checkpoint folder; nothing in it can choose code to run."""
-    return _read_checkpoint(folder, read_config(folder), dtype)
+    """Read a checkpoint folder; nothing in it can choose code to run. A recurrent network stays as it was saved."""
+    description = read_config(folder)
+    if description.family in RECURRENT_FAMILIES:
+        return _read_recurrent(folder, description)
+    return _read_transformer(folder, description, dtype)
 
 
 def read_outline(folder: Path) -> Checkpoint:
@@ -73,7 +71,7 @@ def read_outline(folder: Path) -> Checkpoint:
     )
 
 
-def _read_checkpoint(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
+def _read_transformer(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
     names = description.names
     tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
     _drop_copies(tensors, names, folder)
@@ -101,8 +99,11 @@ def write_folder(
     """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
 
     Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
-    folder with its matrices in `int8` is for clearhead alone.
+    folder with its matrices in `int8` is for clearhead alone, and so is a recurrent network's.
     """
+    if checkpoint.description.family in RECURRENT_FAMILIES:
+        _write_recurrent(checkpoint, folder)
+        return
     description, network, names = checkpoint.description, checkpoint.network, checkpoint.description.names
     kept = tuple(network.heads if heads is None else heads)
     absent = [name for name in kept if name not in network.heads]
@@ -366,67 +367,31 @@ def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) ->
     write_json({"word_embedding_dimension": width, **switches}, folder / "1_Pooling" / CONFIG)
 
 
-@dataclass(frozen=True)
-class RecurrentModel:
-    """A model from before the Transformer: a network of the kind (a name in RECURRENT_FAMILIES) and its tokenizer.
-
-    No Hugging Face library knows these models, so that tensors keep the names of the network's parameters.
-    """
-
-    kind: str
-    network: Any
-    tokenizer: Tokenizer
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers the model has learnt."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
-
-    def save(self, folder: Path) -> None:
-        """Write a folder; a failure on the way leaves the old one."""
-        with staged(folder) as stage:
-            write_json({"model_type": self.kind, **asdict(self.network.config)}, stage / CONFIG)
-            write_tensors(_tensors(self.network), stage / WEIGHTS)
-            self.tokenizer.save(stage)
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read a folder that `save` wrote."""
-        return cls.read(folder, read_content(folder))
-
-    @classmethod
-    def read(cls, folder: Path, content: dict[str, Any]) -> Self:
-        """The same, where config.json has been read."""
-        path, kind = folder / CONFIG, content.pop("model_type", None)
-        if not isinstance(kind, str) or kind not in RECURRENT_FAMILIES:
-            raise BadConfig(f"{path}: model_type {kind!r} is none of {', '.join(RECURRENT_FAMILIES)}")
-        family = RECURRENT_FAMILIES[kind]
-        known = {spec.name for spec in fields(family.config)}
-        if unknown := sorted(set(content) - known):
-            raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {kind} knows {', '.join(sorted(known))}")
-        network: Any = family.network(build_config(family.config, content, path))
-        ours, theirs = _tensors(network), read_weights(folder)
-        for name in {**ours, **theirs}:
-            wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
-            if wanted != found:
-                raise BadCheckpoint(
-                    f"{folder}: {name} has shape {found}, config.json asks for {wanted}; "
-                    "config.json and the weights are from different models"
-                )
-        with torch.no_grad():
-            for name, tensor in ours.items():
-                tensor.copy_(theirs[name])
-        return cls(kind, network.eval(), _read_tokenizer(folder, network.config.vocab_size))
+def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
+    """No Hugging Face library knows these models, so that tensors keep the names of the network's parameters."""
+    network = RECURRENT_FAMILIES[description.family].network(description.config)
+    ours, theirs = _tensors(network), read_weights(folder)
+    for name in {**ours, **theirs}:
+        wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
+        if wanted != found:
+            raise BadCheckpoint(
+                f"{folder}: {name} has shape {found}, config.json asks for {wanted}; "
+                "config.json and the weights are from different models"
+            )
+    with torch.no_grad():
+        for name, tensor in ours.items():
+            tensor.copy_(theirs[name])
+    tokenizer = _read_tokenizer(folder, description.config.vocab_size)
+    return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer)
 
 
-def is_recurrent(folder: Path) -> bool:
-    """Tell whether a folder holds a model from before the Transformer."""
-    return (folder / CONFIG).is_file() and _is_recurrent(read_object(folder / CONFIG))
-
-
-def _is_recurrent(content: dict[str, Any]) -> bool:
-    kind = content.get("model_type")
-    return isinstance(kind, str) and kind in RECURRENT_FAMILIES
+def _write_recurrent(checkpoint: Checkpoint, folder: Path) -> None:
+    with staged(folder) as stage:
+        content = {"model_type": checkpoint.description.family, **asdict(checkpoint.network.config)}
+        write_json(content, stage / CONFIG)
+        write_tensors(_tensors(checkpoint.network), stage / WEIGHTS)
+        if checkpoint.tokenizer is not None:
+            checkpoint.tokenizer.save(stage)
 
 
 def _tensors(network: nn.Module) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from clearhead.hub.hf.decoders import GPT2, MARIAN, T5, XLNET
 from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, roberta
 from clearhead.hub.hf.table import Names
 from clearhead.io import read_object
-from clearhead.models import ALL_FAMILIES
+from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
 
 log = logging.getLogger(__name__)
 
@@ -79,12 +79,15 @@ def read_content(folder: Path) -> dict[str, Any]:
 
 
 def parse_config(content: dict[str, Any], path: Path) -> Description:
-    """Check what was read from config.json at `path`."""
+    """Check what was read from config.json at `path`; in a recurrent network's, every key must be known."""
     family = content.get("model_type")
     if family is None:
         raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")
+    if isinstance(family, str) and family in RECURRENT_FAMILIES:
+        return Description(family=family, config=_recurrent_config(family, content, path))
     if not isinstance(family, str) or family not in ALL_FAMILIES:
-        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(ALL_FAMILIES)}")
+        families = ", ".join(ALL_FAMILIES | RECURRENT_FAMILIES)
+        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {families}")
     for name, value in NAMES[family].fixed.items():
         if content.get(name, value) != value:
             raise BadConfig(f"{path}: {name} = {content[name]!r} is not supported; clearhead computes {value!r}")
@@ -107,6 +110,19 @@ def parse_config(content: dict[str, Any], path: Path) -> Description:
         threshold=threshold,
         extra=extra,
     )
+
+
+def is_recurrent(folder: Path) -> bool:
+    """Whether a folder holds a model from before the Transformer."""
+    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") in RECURRENT_FAMILIES
+
+
+def _recurrent_config(family: str, content: dict[str, Any], path: Path) -> Any:
+    kind = RECURRENT_FAMILIES[family].config
+    known = {spec.name for spec in fields(kind)}
+    if unknown := sorted(set(content) - known - {"model_type"}):
+        raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {family} knows {', '.join(sorted(known))}")
+    return build_config(kind, content, path)
 
 
 def to_json(description: Description, dtype: str) -> dict[str, Any]:

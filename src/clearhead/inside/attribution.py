@@ -20,7 +20,7 @@ from clearhead.inside.trace import Layer, trace_ids
 from clearhead.nn.heads import LastTokenHead, TransformedPooler
 from clearhead.nn.hooks import evaluating
 from clearhead.nn.layout import Packed
-from clearhead.pipelines.model import Model, Skilled
+from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import check_head
 from clearhead.text import Encoding
 
@@ -194,7 +194,7 @@ _HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": 
 
 def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, answer: str | None) -> Target:
     """The answer that is to be explained: the model's own, or the label, token or words of the context named."""
-    if isinstance(model, Skilled):
+    if model.skills:
         # unasked, a text with a mask is filled and any other is classified
         use = use or ("fill" if model.tokenizer.special.get("mask", "[MASK]") in text else "classify")
         model = model.able("compare" if use == "classify" and pair is not None else use)
@@ -251,7 +251,7 @@ def _positions_read(head: nn.Module, length: int) -> list[int]:
 def token_target(model: Model, text: str, token: str | None = None) -> Target:
     """The token behind the first mask of a text: the best one, or the one named."""
     encoding = _encoded(model, "masked_lm", text)
-    best = model.fill(text, top=1, candidates=None if token is None else [token]).predictions[0]
+    best = model.fill(text, top_k=1, candidates=None if token is None else [token]).predictions[0]
     place = encoding.ids.index(model.tokenizer.mask_id)
     head = model.network.heads["masked_lm"]
 
@@ -266,7 +266,8 @@ def span_target(model: Model, question: str, context: str, answer: str | None = 
     encoding = _encoded(model, "span", question, context)
     if answer is None:
         found = model.answer(question, context, threshold=math.inf)
-        require(found.text is not None, "the context is empty; give some words", BadInput)
+        if found.start is None or found.end is None:
+            raise BadInput("the context is empty; give some words")
         start, end = found.start, found.end
     else:
         start = context.find(answer)

@@ -96,7 +96,8 @@ def watch(generator: Generator, text: str, *, longest: int, beams: int, top: int
     recorder = Recorder(top=max(top, 2 * beams))
     modules = attention_modules(generator)
     with record(*modules) as calls:
-        (outputs,) = generator.write([read], [longest], GenerationConfig(beams=beams, best=beams), recorder=recorder)
+        config = GenerationConfig(num_beams=beams, num_return_sequences=beams)
+        (outputs,) = generator.write([read], [longest], config, recorder=recorder)
     attention: list[Tensor] = []
     # every round of all rows has one call of each layer
     rounds = [len(list(group)) for _, group in groupby(recorder.steps, key=lambda step: step.number)]

@@ -1,6 +1,5 @@
 """Classes of texts and of pairs of texts, zero-shot labels through inference, and the similarity of a pair."""
 
-# L labels
 # L labels of the checkpoint · C labels asked for
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The best label with its score, and the scores of all labels (or of the `top`), the best first.
+    """The best label with its score, and the scores of all labels (or of the best `top_k`), the best first.
 
     Scores are probabilities that sum to 1; with several labels at once, each is one by itself; of a regression, or a
     model with a single label, the score is the number itself.
@@ -53,7 +52,7 @@ def classify(
     *,
     labels: Sequence[str] | None = None,
     problem: str | None = None,
-    top: int | None = None,
+    top_k: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Classes]:
     """Classify texts, or pairs of texts, in order. `problem` is a checkpoint's problem_type.
@@ -61,9 +60,9 @@ def classify(
     A document longer than the model is read in windows; its logits are their mean, each window counting as many times
     as it has tokens of its own. Of a pair, the longer text is read so, beside the whole of the shorter.
     """
-    require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
+    require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
     logits = class_logits(network, tokenizer, texts, progress=progress)
-    return (_result(row, labels, problem, top) for row in logits)
+    return (_result(row, labels, problem, top_k) for row in logits)
 
 
 def class_logits(
@@ -103,7 +102,7 @@ def _inputs(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> li
     return [next(single if isinstance(one, str) else paired) for one in chunk]
 
 
-def _result(logits: Tensor, labels: Sequence[str] | None, problem: str | None, top: int | None) -> Classes:
+def _result(logits: Tensor, labels: Sequence[str] | None, problem: str | None, top_k: int | None) -> Classes:
     names = labels or [f"LABEL_{i}" for i in range(len(logits))]
     if problem == "multi_label_classification":
         scores = logits.sigmoid()
@@ -112,7 +111,7 @@ def _result(logits: Tensor, labels: Sequence[str] | None, problem: str | None, t
     else:
         scores = logits.softmax(-1)
     ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
-    return Classes(*ranked[0], dict(ranked[:top]))
+    return Classes(*ranked[0], dict(ranked[:top_k]))
 
 
 TEMPLATE = "This text is about {}."
@@ -125,32 +124,32 @@ def zero_shot(
     labels: Sequence[str],
     *,
     known: Sequence[str] | None,
-    template: str = TEMPLATE,
-    multi: bool = False,
-    top: int | None = None,
+    hypothesis_template: str = TEMPLATE,
+    multi_label: bool = False,
+    top_k: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Classes]:
     """Rank the labels for each text, in order; `known` are those of the checkpoint, with entailment among them.
 
     Every label is put into the template and read beside the text, which may be of any length. Scores sum to 1; with
-    `multi` (or a single label) each is a probability by itself: entailment against contradiction.
+    `multi_label` (or a single label) each is a probability by itself: entailment against contradiction.
     """
     check_head(network, "classes")
-    require(top is None or top > 0, f"top={top} labels cannot be given; choose 1 or more", BadInput)
+    require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
     entailment, contradiction = _relation(known)
     names = _names(labels)
-    hypotheses = [_written(template, name) for name in names]
+    hypotheses = [_written(hypothesis_template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
     logits = class_logits(network, tokenizer, pairs, progress=in_wholes(progress, len(names), 1))
 
     def result(rows: tuple[torch.Tensor, ...]) -> Classes:
         table = torch.stack(rows)  # (C, L)
-        if multi or len(names) == 1:
+        if multi_label or len(names) == 1:
             scores = table[:, [contradiction, entailment]].softmax(-1)[:, 1]
         else:
             scores = table[:, entailment].softmax(-1)
         ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
-        return Classes(*ranked[0], dict(ranked[:top]))
+        return Classes(*ranked[0], dict(ranked[:top_k]))
 
     return map(result, zip(*[logits] * len(names), strict=True))
 
@@ -181,14 +180,16 @@ def _written(template: str, name: str) -> str:
         written = template.format(name)
     except (IndexError, KeyError, ValueError):
         written = template
-    require(written != template, f"template={template!r} has no place for a label; write {{}} there", BadInput)
+    require(
+        written != template, f"hypothesis_template={template!r} has no place for a label; write {{}} there", BadInput
+    )
     return written
 
 
 LABEL = "similarity"
 
 
-def alike(pairs: Iterable[Pair], embed: Callable[[Sequence[str]], Vectors]) -> Iterator[Classes]:
+def cosines(pairs: Iterable[Pair], embed: Callable[[Sequence[str]], Vectors]) -> Iterator[Classes]:
     """Compare the texts of each pair, in order; `embed` gives unit vectors. The score is the cosine, from -1 to 1."""
 
     def results(chunk: list[Pair]) -> Iterator[Classes]:

@@ -49,7 +49,7 @@ def fill(
     tokenizer: Tokenizer,
     texts: Iterable[str],
     *,
-    top: int = 5,
+    top_k: int = 5,
     candidates: Sequence[str | int] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Filled]:
@@ -59,9 +59,9 @@ def fill(
     scores are still probabilities among the whole vocabulary, as in transformers.
     """
     check_head(network, "masked_lm")
-    require(top > 0, f"top={top} predictions cannot be given; choose 1 or more", BadInput)
+    require(top_k > 0, f"top_k={top_k} predictions cannot be given; choose 1 or more", BadInput)
     allowed = None if candidates is None else _candidate_ids(tokenizer, candidates)
-    reader = _BestTokens(network, tokenizer.mask_id, top, allowed)
+    reader = _BestTokens(network, tokenizer.mask_id, top_k, allowed)
 
     def results(chunk: list[str]) -> Iterator[Filled]:
         cut = _windows(tokenizer, chunk, network.encoder.max_length)
@@ -79,7 +79,7 @@ class _BestTokens:
 
     module: Network
     mask_id: int
-    top: int
+    top_k: int
     allowed: Tensor | None
 
     def forward(self, batch: Batch) -> Tensor:
@@ -89,7 +89,7 @@ class _BestTokens:
         scores = logits.float().softmax(-1)
         if self.allowed is not None:
             scores = scores[:, self.allowed.to(scores.device)]
-        best, ids = scores.topk(min(self.top, scores.shape[-1]))
+        best, ids = scores.topk(min(self.top_k, scores.shape[-1]))
         if self.allowed is not None:
             ids = self.allowed.to(ids.device)[ids]
         return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly

@@ -11,7 +11,7 @@ from torch import nn
 
 from clearhead.data.batch import chunks
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.config import Controls, GenerationConfig, check_length
+from clearhead.decoding.config import Controls, GenerationConfig, GenerationOptions, check_length
 from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
@@ -19,21 +19,21 @@ from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
-from clearhead.pipelines.runner import chunks_of_text
+from clearhead.pipelines.runner import Item, chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.encoding import Slot
 
 # texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
 _TOGETHER = 64
 _TOGETHER_GPU = 512
-_WAYS = 8  # of a text; with more of them, fewer texts are written at a time
+_ROWS = 8  # of a text: beams or sequences; with more of them, fewer texts are written at a time
 # characters to read for each of those texts: neighbours in length are many, and the first results come soon
 _AHEAD = 3000
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A network with its tokenizer, made ready to write. `sourced`: it reads a source, and writes from nothing."""
+    """A network with its tokenizer, ready to generate. `sourced`: it reads a source, and writes from nothing."""
 
     module: nn.Module
     model: Decoder
@@ -93,7 +93,7 @@ class Generator:
         # a prompt of nothing begins as a text does after the end of another
         return [[*opening, *ids] or [self.end] for ids in given]
 
-    def controls(self, manner: GenerationConfig, limit: int) -> Controls:
+    def controls(self, config: GenerationConfig, max_new_tokens: int) -> Controls:
         """Make the rules: padding is never written, as far as it is a token of its own, nor what has no name."""
         pad = getattr(self.config, "pad_token_id", None)
         padding = [] if pad in (None, self.end) or not self.sourced else [pad]
@@ -102,99 +102,92 @@ class Generator:
         nameless = [token for token in spare if self.tokenizer.id_to_token(token) is None]
         return Controls(
             end=(self.end,),
-            limit=limit,
-            least=manner.least,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=config.min_new_tokens,
             banned=(*padding, *nameless),
-            repetition_penalty=manner.repetition_penalty,
-            no_repeat=manner.no_repeat,
-            stop=manner.stop,
-            decode=self.tokenizer.decode if manner.stop else None,
+            repetition_penalty=config.repetition_penalty,
+            no_repeat_ngram_size=config.no_repeat_ngram_size,
+            stop_strings=config.stop_strings,
+            decode=self.tokenizer.decode if config.stop_strings else None,
         )
 
-    def limit(self, length: int, longest: int) -> int:
+    def limit(self, length: int, max_new_tokens: int) -> int:
         """How many new tokens there is room for after a prompt, or beside a source, of this length."""
         if self.positions is None:
-            return longest
+            return max_new_tokens
         free = self.positions if self.sourced else self.positions - length
         if length > self.positions or free < 1:
             raise InputTooLong(
                 f"the text has {length} tokens, the model has {self.positions} positions; give a shorter one"
             )
-        return min(longest, free)
+        return min(max_new_tokens, free)
 
     def write(
         self,
         given: Sequence[Sequence[int]],
-        longest: Sequence[int],
-        manner: GenerationConfig,
+        max_new_tokens: Sequence[int],
+        config: GenerationConfig,
         *,
-        chances: Iterator[list[Random]] | None = None,
+        rngs: Iterator[list[Random]] | None = None,
         recorder: Recorder | None = None,
         progress: Progress | None = None,
     ) -> list[list[Output]]:
-        """Write at most `longest` tokens for each: the best ways of each text, in the order asked.
+        """Generate at most so many tokens for each: the best sequences of each text, in the order asked.
 
-        Texts with like limits run together; what one gets does not depend on the others. Chance is the manner's own,
-        unless `chances` go on from earlier texts.
+        Texts with like limits run together; what one gets does not depend on the others. Sampling follows the config's
+        seed, unless `rngs` go on from earlier texts.
         """
-        limits = [self.limit(len(one), most) for one, most in zip(given, longest, strict=True)]
+        limits = [self.limit(len(one), most) for one, most in zip(given, max_new_tokens, strict=True)]
         order = sorted(range(len(given)), key=lambda i: (limits[i], len(given[i])))
         found: dict[int, list[Output]] = {}
         with evaluating(self.module):
-            draws = chances or manner.chances()
-            chance = [next(draws) for _ in given] if manner.sampling is not None else []
-            most = max(1, self.together * _WAYS // max(_WAYS, manner.beams, manner.best))
+            draws = rngs or config.rngs()
+            drawn_by = [next(draws) for _ in given] if config.sampling is not None else []
+            most = max(1, self.together * _ROWS // max(_ROWS, config.num_beams, config.num_return_sequences))
             same_limit = (run for _, run in groupby(order, key=limits.__getitem__))
             for group in chain.from_iterable(chunks(run, most) for run in same_limit):
                 some = [list(given[i]) for i in group]
-                controls = self.controls(manner, limits[group[0]])
-                own = [one for i in group for one in chance[i]] if chance else []
-                outputs = self._choose(some, controls, manner, own, recorder)
+                controls = self.controls(config, limits[group[0]])
+                own = [rng for i in group for rng in drawn_by[i]] if drawn_by else []
+                outputs = self._decode(some, controls, config, own, recorder)
                 found |= dict(zip(group, outputs, strict=True))
                 if progress is not None:
                     progress(len(group))
         return [found[i] for i in range(len(given))]
 
-    def stream(self, given: Sequence[int], longest: int, manner: GenerationConfig) -> Iterator[int]:
+    def stream(self, given: Sequence[int], max_new_tokens: int, config: GenerationConfig) -> Iterator[int]:
         """Give the tokens of one text as they are written; beams only know the best text at its end."""
-        require(manner.beams == 1, f"{manner.beams} beams cannot be streamed; choose one, or do not stream", BadInput)
-        controls = self.controls(manner, self.limit(len(given), longest))
-        chance = next(manner.chances())[0] if manner.sampling is not None else None
+        beams = config.num_beams
+        require(beams == 1, f"{beams} beams cannot be streamed; choose one, or do not stream", BadInput)
+        controls = self.controls(config, self.limit(len(given), max_new_tokens))
+        rng = next(config.rngs())[0] if config.sampling is not None else None
+        history = None if self.sourced else given
         with evaluating(self.module):
-            yield from stream(
-                self.model,
-                given,
-                controls,
-                manner.sampling,
-                chance=chance,
-                history=None if self.sourced else given,
-            )
+            yield from stream(self.model, given, controls, config.sampling, rng=rng, history=history)
 
-    def _choose(
+    def _decode(
         self,
         given: list[list[int]],
         controls: Controls,
-        manner: GenerationConfig,
-        chance: Sequence[Random],
+        config: GenerationConfig,
+        rngs: Sequence[Random],
         recorder: Recorder | None,
     ) -> list[list[Output]]:
-        history = None if self.sourced else given
-        if manner.sampling is not None:
-            repeated = [one for one in given for _ in range(manner.best)]
-            before = None if self.sourced else repeated
-            drawn = sample(
-                self.model, repeated, controls, manner.sampling, chance=chance, history=before, recorder=recorder
-            )
-            return [drawn[i : i + manner.best] for i in range(0, len(drawn), manner.best)]
-        if manner.beams == 1:
+        history, several = None if self.sourced else given, config.num_return_sequences
+        if config.sampling is not None:
+            given = [one for one in given for _ in range(several)]
+            history = None if self.sourced else given
+            drawn = sample(self.model, given, controls, config.sampling, rngs=rngs, history=history, recorder=recorder)
+            return [drawn[i : i + several] for i in range(0, len(drawn), several)]
+        if config.num_beams == 1:
             return [[one] for one in greedy(self.model, given, controls, history=history, recorder=recorder)]
         return beam_search(
             self.model,
             given,
             controls,
-            beams=manner.beams,
-            length_penalty=manner.length_penalty,
-            best=manner.best,
+            num_beams=config.num_beams,
+            length_penalty=config.length_penalty,
+            num_return_sequences=several,
             history=history,
             recorder=recorder,
         )
@@ -226,43 +219,51 @@ class Written:
 
 
 def generate(
-    writer: Generator, prompts: Iterable[str], longest: int, manner: GenerationConfig, progress: Progress | None = None
-) -> Iterator[Any]:
-    """Write on from each prompt, `longest` tokens at most: one `Written`, or a list where several ways are asked for.
+    generator: Generator,
+    texts: Iterable[str],
+    max_new_tokens: int,
+    config: GenerationConfig,
+    progress: Progress | None = None,
+) -> Iterator[list[Written]]:
+    """Write on from each prompt: the best sequences, as many as the config says.
 
     Of an encoder–decoder the prompt is the source, and what is written stands alone.
     """
-    check_length(longest, manner.least)
-    chances = manner.chances()
+    check_length(max_new_tokens, config.min_new_tokens)
+    rngs = config.rngs()
 
-    def results(chunk: list[str]) -> Iterator[Any]:
-        ids = writer.ids(chunk)
-        for outputs in writer.write(ids, [longest] * len(ids), manner, chances=chances, progress=progress):
-            ways = [Written.of(output, writer.tokenizer) for output in outputs]
-            yield ways if manner.best > 1 else ways[0]
+    def results(chunk: list[str]) -> Iterator[list[Written]]:
+        ids = generator.ids(chunk)
+        for outputs in generator.write(ids, [max_new_tokens] * len(ids), config, rngs=rngs, progress=progress):
+            yield [Written.of(output, generator.tokenizer) for output in outputs]
 
-    return chain.from_iterable(map(results, chunks_of_text(prompts, writer.ahead)))
+    return chain.from_iterable(map(results, chunks_of_text(texts, generator.ahead)))
 
 
-def stream_text(writer: Generator, prompt: str, longest: int, manner: GenerationConfig) -> Iterator[str]:
+def best_or_all(found: Iterator[list[Item]], options: GenerationOptions) -> Iterator[Any]:
+    """The best sequence of each text, or the list of them for whoever has said how many."""
+    return found if "num_return_sequences" in options else (sequences[0] for sequences in found)
+
+
+def stream_text(generator: Generator, prompt: str, max_new_tokens: int, config: GenerationConfig) -> Iterator[str]:
     """Give the text as it is written; put together, the pieces are what `generate` gives."""
-    check_length(longest, manner.least)
-    (ids,) = writer.ids([prompt])
+    check_length(max_new_tokens, config.min_new_tokens)
+    (ids,) = generator.ids([prompt])
     tokens: list[int] = []
     shown = ""
-    for token in writer.stream(ids, longest, manner):
+    for token in generator.stream(ids, max_new_tokens, config):
         tokens.append(token)
-        text = writer.tokenizer.decode(tokens)
+        text = generator.tokenizer.decode(tokens)
         # a character of several tokens waits for its last one
         if len(text) > len(shown) and text.startswith(shown) and not text.endswith(_HALF):
             yield text[len(shown) :]
             shown = text
-    rest = writer.tokenizer.decode(tokens)
+    rest = generator.tokenizer.decode(tokens)
     if len(rest) > len(shown):
         yield rest[len(shown) :]
 
 
-STOP = "\n\n"  # what a model writes when it goes on to a next example; give it to `generate` as `stop`
+STOP = "\n\n"  # what a model writes when it goes on to a next example; give it to `generate` as `stop_strings`
 
 
 def few_shot(

@@ -187,4 +187,4 @@ def _results(model: "Model", what: str, sample: Sequence[Any]) -> list[Any]:
         case "scores":
             return [one.score for one in model.classify(sample)]
         case _:
-            return [word.token for one in model.fill(sample, top=1) for word in one.predictions]
+            return [word.token for one in model.fill(sample, top_k=1) for word in one.predictions]

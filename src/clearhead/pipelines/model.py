@@ -3,323 +3,67 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, Unpack, cast
+from typing import Any, Unpack, overload
 
 import torch
 
 from clearhead.decoding.config import GenerationOptions, generation_config, with_beams
-from clearhead.errors import BadInput, NotFound, WrongTask, require
+from clearhead.errors import BadInput, NotFound, WrongTask, renamed, require
 from clearhead.hub.card import model_card
-from clearhead.hub.checkpoint import (
-    Checkpoint,
-    RecurrentModel,
-    build_network,
-    fresh_heads,
-    read_folder,
-    read_model,
-    write_folder,
-)
+from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import Description, read_config
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.io import Progress
-from clearhead.models import ALL_FAMILIES
+from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.quantisation import is_int8
-from clearhead.pipelines.classification import TEMPLATE, Classes, alike, classify, zero_shot
+from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates
 from clearhead.pipelines.embedding import (
+    AnyVectors,
     Combine,
     Precision,
     Ranges,
-    Vectors,
+    TokenVectors,
     embed,
     last_layers,
     quantise,
     token_vectors,
 )
-from clearhead.pipelines.fill_mask import fill
-from clearhead.pipelines.generation import Generator, generate, stream_text
+from clearhead.pipelines.fill_mask import Filled, fill
+from clearhead.pipelines.generation import Generator, Written, best_or_all, generate, stream_text
 from clearhead.pipelines.int8 import calibrated, check_change
-from clearhead.pipelines.multiple_choice import choose
-from clearhead.pipelines.question_answering import Search, answer
-from clearhead.pipelines.runner import as_given, listed, longer, paired
+from clearhead.pipelines.multiple_choice import Choice, choose
+from clearhead.pipelines.question_answering import Answer, Search, answer
+from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.passages import Document
 from clearhead.pipelines.senses import Senses, senses
-from clearhead.pipelines.summarisation import LONGEST, retell, summarise
-from clearhead.pipelines.token_classification import Strategy, tag
-from clearhead.pipelines.translation import check_reads, rewrite
+from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
+from clearhead.pipelines.token_classification import Strategy, Tagged, tag
+from clearhead.pipelines.translation import Rewritten, check_reads, rewrite
 from clearhead.text import Tokenizer
 
-
-class Writes:
-    """What `Model` and `Recurrent` share."""
-
-    @property
-    def writer(self) -> Generator:
-        """The network, ready to write."""
-        raise NotImplementedError
-
-    def generate(
-        self,
-        prompts: str | Iterable[str],
-        *,
-        longest: int = 128,
-        progress: Progress | None = None,
-        **how: Unpack[GenerationOptions],
-    ) -> Any:
-        """Write on from a prompt, or anew from a source, `longest` tokens at most; for `how` see `decoding.config`."""
-        given = listed(prompts)
-        return as_given(prompts, generate(self.writer, given, longest, generation_config(**how), progress))
-
-    def stream(self, prompt: str, *, longest: int = 128, **how: Unpack[GenerationOptions]) -> Iterator[str]:
-        """The text of `generate`, piece by piece while it is written."""
-        return stream_text(self.writer, prompt, longest, generation_config(**how))
-
-    def translate(
-        self,
-        texts: str | Iterable[str],
-        *,
-        prefix: str = "",
-        progress: Progress | None = None,
-        **how: Unpack[GenerationOptions],
-    ) -> Any:
-        """A text in the other language, sentence by sentence; four beams, if nothing else is said.
-
-        `prefix` is put before every sentence, such as T5's "translate English to German: ".
-        """
-        given = listed(texts)
-        return as_given(texts, rewrite(self.writer, given, with_beams(how), prefix=prefix, progress=progress))
-
-    def summarise(
-        self,
-        texts: str | Iterable[str],
-        *,
-        sentences: int | None = None,
-        abstractive: bool = False,
-        longest: int | None = None,
-        progress: Progress | None = None,
-        **how: Unpack[GenerationOptions],
-    ) -> Any:
-        """A text in the model's own words, `longest` tokens at most; it picks no sentences, and must be told so."""
-        check_reads(self.writer)
-        if not abstractive:
-            raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
-        require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
-        most = LONGEST if longest is None else longest
-        return as_given(texts, retell(self.writer, listed(texts), how, longest=most, progress=progress))
-
-
-# where it is not "translate or generate"
+# the generation options that had other names until 0.1
+_WRITING = {
+    "longest": "max_new_tokens",
+    "least": "min_new_tokens",
+    "beams": "num_beams",
+    "best": "num_return_sequences",
+    "no_repeat": "no_repeat_ngram_size",
+    "stop": "stop_strings",
+}
+# what a recurrent network can do, where it is not "translate or generate"
 _CAN = {
-    "elmo": "its vectors are given by pipelines.contextual.ContextualWords",
+    "elmo": "its vectors are given by pipelines.word_vectors.ContextualWords",
     "rnnlm": "it can generate",
     "word2vec": "its words are looked up with: clearhead vectors near",
 }
-
-
-class Recurrent(Writes):
-    """An LSTM or GRU that was opened by `clearhead.load`; its uses are those of `Model` by the same names."""
-
-    def __init__(self, held: RecurrentModel) -> None:
-        self.held = held
-
-    @property
-    def kind(self) -> str:
-        """Which model it is, such as seq2seq-lstm-additive."""
-        return self.held.kind
-
-    @property
-    def network(self) -> Any:
-        """The network itself."""
-        return self.held.network
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer that came with it."""
-        return self.held.tokenizer
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model computes."""
-        return next(self.network.parameters()).device
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers the model has learnt."""
-        return self.held.parameters
-
-    def to(self, device: str | torch.device) -> Recurrent:
-        """Move the model to a device."""
-        self.network.to(device)
-        return self
-
-    @property
-    def writer(self) -> Generator:
-        """What writes."""
-        return Generator.of(self.network, self.tokenizer)
-
-    def save(self, folder: str | Path) -> None:
-        """Write a folder that `clearhead.load` reads."""
-        self.held.save(Path(folder))
-
-    def __repr__(self) -> str:
-        return f"Recurrent({self.kind}, {self.parameters / 1e6:.1f} M parameters)"
-
-    def __getattr__(self, use: str) -> NoReturn:
-        if use.startswith("_"):
-            raise AttributeError(use)
-        can = _CAN.get(self.kind.partition("-")[0], "it can translate or generate")
-        raise WrongTask(f"a {self.kind} is from before the Transformer and has no {use!r}; {can}")
-
-
-class ByVectors(Writes):
-    """What a `Model` does with its encoder alone."""
-
-    checkpoint: Checkpoint
-
-    @property
-    def encoder(self) -> Any:
-        """The encoder: ids to hidden states."""
-        return self.checkpoint.network.encoder
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the checkpoint."""
-        raise NotImplementedError
-
-    def embed(
-        self,
-        texts: str | Iterable[str],
-        *,
-        layers: Sequence[int] = (-1,),
-        combine: Combine = "mean",
-        pooling: Pooling | None = None,
-        normalise: bool | None = None,
-        dimensions: int | None = None,
-        precision: Precision = "float32",
-        ranges: Ranges | None = None,
-        batch_tokens: int | None = None,
-        progress: Progress | None = None,
-    ) -> Vectors:
-        """One vector per text, (texts, D); for a single string, (D,).
-
-        `layers` counts from 0, the embeddings, or from -1, the last. Pooling and normalisation are the checkpoint's
-        own where it says how (sentence-transformers folders do), else the mean over tokens. `dimensions` keeps the
-        first; for `precision` and its `ranges` see `pipelines.embedding`.
-        """
-        own = self.checkpoint.sentence or SentenceVector("mean")
-        vector = SentenceVector(
-            own.pooling if pooling is None else pooling,
-            normalise=own.normalise if normalise is None else normalise,
-        )
-        single = isinstance(texts, str)
-        vectors = embed(
-            self.encoder,
-            self.tokenizer,
-            listed(texts),
-            vector=vector,
-            layers=layers,
-            combine=combine,
-            dimensions=dimensions,
-            batch_tokens=batch_tokens,
-            progress=progress,
-        )
-        vectors = quantise(vectors, precision, ranges)
-        return vectors[0] if single else vectors
-
-    def token_vectors(
-        self,
-        texts: str | Iterable[str],
-        *,
-        layers: Sequence[int] = (-1,),
-        combine: Combine = "mean",
-        progress: Progress | None = None,
-    ) -> Any:
-        """A vector for each token of a text, with its characters' offsets, from any layer or mix of layers."""
-        given = listed(texts)
-        found = token_vectors(self.encoder, self.tokenizer, given, layers=layers, combine=combine, progress=progress)
-        return as_given(texts, found)
-
-    def index(
-        self, documents: Iterable[str | Document], *, longest: int | None = None, progress: Progress | None = None
-    ) -> Index:
-        """Build an index to be searched and saved; for its options see `Index.build`."""
-        return Index.build(
-            documents, cast("Model", self), **({} if longest is None else {"longest": longest}), progress=progress
-        )
-
-    def search(
-        self, query: str, documents: Iterable[str | Document], *, top: int = 10, method: Method | None = None
-    ) -> list[Hit]:
-        """The passages of a few documents that fit the query best; to search more than once, keep an `index`."""
-        return self.index(documents).search(query, top=top, method=method)
-
-    def cluster(
-        self,
-        texts: Iterable[str],
-        *,
-        threshold: float | None = None,
-        clusters: int | None = None,
-        progress: Progress | None = None,
-    ) -> list[Cluster]:
-        """Which texts belong together? As near as `threshold`, a cosine, or in a given number of `clusters`."""
-        vectors = self.embed(listed(texts), normalise=True, progress=progress)
-        return cluster(vectors, threshold=threshold, clusters=clusters)
-
-    def duplicates(
-        self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
-    ) -> list[Duplicate]:
-        """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?"""
-        return duplicates(
-            list(listed(texts)), lambda one: self.embed(one, normalise=True, progress=progress), threshold
-        )
-
-    def summarise(
-        self,
-        texts: str | Iterable[str],
-        *,
-        sentences: int | None = None,
-        abstractive: bool = False,
-        longest: int | None = None,
-        progress: Progress | None = None,
-        **how: Unpack[GenerationOptions],
-    ) -> Any:
-        """The sentences that say most of a text, in its order, three unless `sentences` says how many.
-
-        Or `abstractive`, in an encoder–decoder's own words, of `longest` tokens at most; for `how` see
-        `decoding.config`.
-        """
-        if abstractive:
-            return super().summarise(
-                texts, sentences=sentences, abstractive=True, longest=longest, progress=progress, **how
-            )
-        written = [*(["longest"] if longest is not None else []), *how]
-        require(not written, f"{', '.join(written)}: only abstractive summaries are written", BadInput)
-        given, count = listed(texts), 3 if sentences is None else sentences
-        found = summarise(given, lambda one: self.embed(one, normalise=True, progress=progress), sentences=count)
-        return as_given(texts, found)
-
-    def senses(
-        self,
-        word: str | Sequence[str],
-        texts: Iterable[str],
-        *,
-        layers: Sequence[int] | None = None,
-        threshold: float | None = None,
-        count: int | None = None,
-    ) -> Senses:
-        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`.
-
-        Vectors are the mean of `layers`, by default the last four, which tell senses apart better than the last alone.
-        """
-        given = list(listed(texts))
-        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers or last_layers(self.encoder))
-        return senses(word, given, tokens, threshold=threshold, count=count)
 
 
 def load(
@@ -331,35 +75,43 @@ def load(
 ) -> Model:
     """Load the built-in model, a checkpoint folder, or a model on the Hugging Face hub ("owner/name").
 
-    With a `skill`, the model for that skill alone. A checkpoint from before the Transformer comes as a `Recurrent`,
-    which translates or generates and refuses other uses.
+    With a `skill`, the model for that skill alone.
+
+    >>> import clearhead
+    >>> model = clearhead.load()
+    >>> sorted(model.skills)
+    ['entities', 'inference', 'questions', 'sentiment', 'similarity', 'spam']
+    >>> clearhead.load(skill="spam").labels
+    ('ham', 'spam')
     """
     folder = builtin_folder() if source is None else find(source)
-    checkpoint = read_model(folder, dtype)
-    if isinstance(checkpoint, RecurrentModel):
-        # told to be a Model all the same, so that nobody must ask which before a use that both have
-        return cast("Model", Recurrent(checkpoint).to(device))
-    skills = find_skills(folder) if (folder / SKILLS).is_dir() else {}
-    if not skills and skill is None:
-        return Model(checkpoint).to(device)
-    # a skill knows its encoder by the numbers as they are, not as another type rounds them
-    known = None if dtype == torch.float32 else encoder_digest(read_folder(folder).network.encoder)
-    skilled = Skilled(checkpoint, skills, known)
-    return (skilled if skill is None else skilled.skill(skill)).to(device)
+    model = Model(read_folder(folder, dtype), folder)
+    return (model if skill is None else model.skill(skill)).to(device)
 
 
-class Model(ByVectors):
-    """A loaded checkpoint, ready to use.
+class Model:
+    """A loaded checkpoint, ready to use: a Transformer, or a recurrent network, which only translates or generates.
 
-    Every use takes one input and gives one result, or takes many and gives a list; of an iterator, an iterator, which
+    Every use takes one text and gives one result, or takes many and gives a list; of an iterator, an iterator, which
     holds no more than it needs. A result does not depend on what runs beside it.
+
+    Beside the checkpoint in `folder` there may lie `skills`, which are adapters with a head. A use takes the skill
+    that was made for it, unless another is named; masks are filled by the encoder itself.
+
+    The examples of the methods begin with these two lines:
+
+    >>> import clearhead
+    >>> model = clearhead.load()
+    >>> model.classify("Text WIN to 80086 to claim your free prize", skill="spam").label
+    'spam'
     """
 
-    # a use is typed as its result or anything, so that one result needs no check and many are not forbidden
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, folder: Path | None = None) -> None:
         self.checkpoint = checkpoint
-        self.network = checkpoint.network
+        self.network: Any = checkpoint.network  # a `Network`, or one of models.RECURRENT_FAMILIES
+        self._folder = folder
+        self._learnt: dict[str, Model] = {}  # a skill is read when it is first used; it has its own copy of the blocks
+        self._digest: str | None = None
 
     @classmethod
     def create(
@@ -372,7 +124,12 @@ class Model(ByVectors):
     ) -> Model:
         """Make a model with fresh random weights from a configuration such as `BertConfig`.
 
-        `heads` names the heads to build, each with its number of outputs: {"masked_lm": 30522, "classes": 2}.
+        `heads` names the heads to build, each with its number of outputs.
+
+        >>> from clearhead import BertConfig, Model
+        >>> config = BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=2)
+        >>> Model.create(config, heads={"classes": 2}, labels=["no", "yes"]).labels
+        ('no', 'yes')
         """
         families = [name for name, family in ALL_FAMILIES.items() if type(config) is family.config]
         require(bool(families), f"{type(config).__name__} is no configuration of a model family", BadInput)
@@ -384,7 +141,11 @@ class Model(ByVectors):
     def with_head(
         self, name: str, outputs: int, *, labels: Sequence[str] | None = None, problem: str | None = None
     ) -> Model:
-        """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept."""
+        """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept.
+
+        >>> list(model.with_head("classes", 3).network.heads)
+        ['classes']
+        """
         # a threshold is for the head that it was found with
         description = replace(
             self.checkpoint.description,
@@ -402,15 +163,24 @@ class Model(ByVectors):
         # one vector per text is no longer what this model is for
         return Model(replace(self.checkpoint, description=description, network=network, sentence=None))
 
+    # what it is
+
+    @property
+    def family(self) -> str:
+        """Which model it is, by the model_type of its config.json: "bert", "seq2seq-lstm-additive"."""
+        return self.checkpoint.description.family
+
     @property
     def encoder(self) -> Any:
         """The encoder: ids to hidden states."""
+        if self.family in RECURRENT_FAMILIES:
+            raise _NoSuchPart(self._lacks("encoder"))
         return self.network.encoder
 
     @property
     def config(self) -> Any:
-        """The encoder's configuration."""
-        return self.encoder.config
+        """The configuration of the encoder, or of a recurrent network."""
+        return self.network.config if self.family in RECURRENT_FAMILIES else self.network.encoder.config
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -425,12 +195,22 @@ class Model(ByVectors):
         return self.checkpoint.description.labels
 
     @property
+    def parameters(self) -> int:
+        """How many numbers the model has learnt, heads included."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return next(self.encoder.parameters()).device
+        return next(self.network.parameters()).device
 
     def to(self, device: str | torch.device) -> Model:
-        """Move the model to a device."""
+        """Move the model to a device; skills are read anew there.
+
+        >>> model.to("cpu").device
+        device(type='cpu')
+        """
+        self._learnt.clear()
         try:
             self.network.to(device)
         except (AssertionError, RuntimeError) as error:  # as torch puts it where there is no such device
@@ -438,111 +218,226 @@ class Model(ByVectors):
             raise BadInput(f"the model cannot go to device {str(device)!r} ({reason}); choose another") from None
         return self
 
-    @property
-    def writer(self) -> Generator:
-        """What writes, where the model is a decoder."""
-        return Generator.of(self.network, self.tokenizer)
+    def __repr__(self) -> str:
+        size = f"{self.family}, {self.parameters / 1e6:.1f} M parameters"
+        heads = "" if self.family in RECURRENT_FAMILIES else f", heads: {', '.join(self.network.heads) or 'none'}"
+        skills = f", skills: {', '.join(self.skills)}" if self.skills else ""
+        return f"Model({size}{heads}{skills})"
 
+    # its skills
+
+    @cached_property
+    def skills(self) -> dict[str, Path]:
+        """The folders of the skills that lie beside the checkpoint, by their names."""
+        folder = self._folder
+        return find_skills(folder) if folder is not None and (folder / SKILLS).is_dir() else {}
+
+    def skill(self, name: str | Path) -> Model:
+        """The model with one skill, by its name or by a folder that holds one.
+
+        >>> model.skill("sentiment").labels
+        ('negative', 'positive')
+        """
+        folder = self.skills.get(str(name), Path(name))
+        if not (folder / DESCRIPTION).is_file():
+            known = ", ".join(self.skills) or "none"
+            raise NotFound(f"there is no skill {str(name)!r}; there are {known}, or give a folder")
+        if str(folder) not in self._learnt:
+            self._learnt[str(folder)] = Model(load_skill(self.checkpoint, folder, self._encoder_digest()))
+        return self._learnt[str(folder)]
+
+    def able(self, use: str, skill: str | Path | None = None) -> Model:
+        """The model for a use: with the skill named, or the one made for it, or as it is.
+
+        >>> model.able("tag").labels[:3]
+        ('B-LOC', 'B-MISC', 'B-ORG')
+        """
+        if self.family in RECURRENT_FAMILIES:
+            raise WrongTask(self._lacks(use))
+        chosen = skill or self._made_for.get(use)
+        return self if chosen is None else self.skill(chosen)
+
+    @cached_property
+    def _made_for(self) -> dict[str, str]:
+        return {use: name for name, path in self.skills.items() for use in Skill.read(path).uses}
+
+    def _encoder_digest(self) -> str:
+        if self._digest is None:
+            # a skill knows its encoder by the numbers as they are, not as another type rounds them
+            rounded = self._folder is not None and next(self.encoder.parameters()).dtype != torch.float32
+            exact = read_folder(self._folder).network.encoder if rounded and self._folder else self.encoder
+            self._digest = encoder_digest(exact)
+        return self._digest
+
+    def _lacks(self, use: str) -> str:
+        can = _CAN.get(self.family.partition("-")[0], "it can translate or generate")
+        return f"a {self.family} is from before the Transformer and has no {use!r}; {can}"
+
+    # what an encoder with a head is for
+
+    @renamed(top="top_k")
+    @per_text
     def fill(
         self,
-        texts: str | Iterable[str],
+        texts: Iterable[str],
         *,
-        top: int = 5,
+        top_k: int = 5,
         candidates: Sequence[str] | None = None,
         progress: Progress | None = None,
-    ) -> Any:
-        """Which words stand behind the masks of a text? With `candidates`, which of these."""
-        given = listed(texts)
-        found = fill(self.network, self.tokenizer, given, top=top, candidates=candidates, progress=progress)
-        return as_given(texts, found)
+    ) -> Iterator[Filled]:
+        """Which words stand behind the masks of a text? With `candidates`, which of these.
 
+        >>> model.fill("The capital of France is [MASK].", candidates=["paris", "soup"]).predictions[0].token
+        'paris'
+        """
+        one = self.able("fill")
+        return fill(one.network, one.tokenizer, texts, top_k=top_k, candidates=candidates, progress=progress)
+
+    @renamed(top="top_k")
+    @per_text
     def classify(
-        self, texts: str | Iterable[str | tuple[str, str]], *, top: int | None = None, progress: Progress | None = None
-    ) -> Any:
-        """Which class does a text belong to? Scores of all labels, or of the `top`; documents of any length."""
-        given = listed(texts)
-        return as_given(texts, self._classify(given, top, progress))
-
-    def zero_shot(
         self,
-        texts: str | Iterable[str],
-        labels: Sequence[str],
+        texts: Iterable[str | tuple[str, str]],
         *,
-        template: str = TEMPLATE,
-        multi: bool = False,
-        top: int | None = None,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
         progress: Progress | None = None,
-    ) -> Any:
-        """Which of these labels fits a text? Needs a checkpoint trained on inference; `multi`: several may fit."""
-        given = listed(texts)
-        found = zero_shot(
-            self.network,
-            self.tokenizer,
-            given,
-            labels,
-            known=self.labels,
-            template=template,
-            multi=multi,
-            top=top,
-            progress=progress,
-        )
-        return as_given(texts, found)
+    ) -> Iterator[Classes]:
+        """Which class does a text belong to? Scores of all labels, or of the best `top_k`; documents of any length.
 
+        >>> [found.label for found in model.classify(["What a joy!", "A dull film."], skill="sentiment")]
+        ['positive', 'negative']
+        """
+        return self.able("classify", skill)._classify(texts, top_k, progress)
+
+    @renamed(top="top_k")
+    @per_pair
     def compare(
         self,
-        first: str | Iterable[str],
-        second: str | Iterable[str],
+        first: Many,
+        second: Many,
         *,
-        top: int | None = None,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Iterator[Classes]:
         """How do two texts relate? Classes of a pair, such as entailment; one text may be compared with many.
 
         A model for sentence vectors gives their cosine, under the label "similarity".
-        """
-        pairs = paired(first, second)
-        if self.checkpoint.sentence is not None and "classes" not in self.network.heads:
-            found = alike(pairs, lambda texts: self.embed(texts, normalise=True, progress=progress))
-        else:
-            found = self._classify(pairs, top, progress)
-        return as_given(longer(first, second), found)
 
+        >>> model.compare("A man is sleeping.", "Nobody is sleeping.").label
+        'contradiction'
+        """
+        one, pairs = self.able("compare", skill), paired(first, second)
+        if one.checkpoint.sentence is not None and "classes" not in one.network.heads:
+            return cosines(pairs, lambda texts: one.embed(texts, normalise=True, progress=progress))
+        return one._classify(pairs, top_k, progress)
+
+    def _classify(
+        self, given: Iterable[str | tuple[str, str]], top_k: int | None, progress: Progress | None
+    ) -> Iterator[Classes]:
+        problem = self.checkpoint.description.problem
+        return classify(
+            self.network, self.tokenizer, given, labels=self.labels, problem=problem, top_k=top_k, progress=progress
+        )
+
+    @renamed(template="hypothesis_template", multi="multi_label", top="top_k")
+    @per_text
+    def zero_shot(
+        self,
+        texts: Iterable[str],
+        labels: Sequence[str],
+        *,
+        skill: str | Path | None = None,
+        hypothesis_template: str = TEMPLATE,
+        multi_label: bool = False,
+        top_k: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Classes]:
+        """Which of these labels fits a text? By a checkpoint, or a skill, trained on inference.
+
+        With `multi_label`, several may fit, and each score is a probability by itself.
+
+        >>> model.zero_shot("The bank raised its interest rates.", ["money", "animals"]).label
+        'money'
+        """
+        one = self.able("compare", skill)
+        return zero_shot(
+            one.network,
+            one.tokenizer,
+            texts,
+            labels,
+            known=one.labels,
+            hypothesis_template=hypothesis_template,
+            multi_label=multi_label,
+            top_k=top_k,
+            progress=progress,
+        )
+
+    @renamed(strategy="aggregation_strategy")
+    @per_text
     def tag(
         self,
-        texts: str | Iterable[str | Sequence[str]],
+        texts: Iterable[str | Sequence[str]],
         *,
-        strategy: Strategy = "first",
+        skill: str | Path | None = None,
+        aggregation_strategy: Strategy = "first",
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Iterator[Tagged]:
         """Words with their labels, and entities, as slices of the text.
 
-        One string is one text; each of many is a string or a list of words. For
-        `strategy` see `pipelines.token_classification`.
-        """
-        given = listed(texts)
-        found = tag(self.network, self.tokenizer, given, labels=self.labels, strategy=strategy, progress=progress)
-        return as_given(texts, found)
+        One string is one text; each of many is a string or a list of words. For the strategy see
+        `pipelines.token_classification`.
 
+        >>> [(one.text, one.label) for one in model.tag("Ada Lovelace lived in London.").entities]
+        [('Ada Lovelace', 'PER'), ('London', 'LOC')]
+        """
+        one = self.able("tag", skill)
+        return tag(
+            one.network,
+            one.tokenizer,
+            texts,
+            labels=one.labels,
+            aggregation_strategy=aggregation_strategy,
+            progress=progress,
+        )
+
+    @renamed(top="top_k", longest="max_answer_length")
+    @per_question
     def answer(
         self,
-        questions: str | Iterable[str],
-        contexts: str | Iterable[str],
+        questions: Many,
+        contexts: Many,
         *,
-        top: int = 1,
+        skill: str | Path | None = None,
+        top_k: int = 1,
         threshold: float | None = None,
-        longest: int = 30,
+        max_answer_length: int = 30,
         whole_words: bool = True,
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Iterator[Answer]:
         """Where in a text of any length is the answer? Many questions about one text, one about many, or pairs.
 
         For the options see `pipelines.question_answering.Search`; without a threshold, the model's own holds.
+
+        >>> model.answer("Who was tired?", "The animal was tired, so it stopped.").text
+        'The animal'
         """
-        least = self.checkpoint.description.threshold if threshold is None else threshold
-        search = Search(top=top, threshold=least, longest=longest, whole_words=whole_words)
-        pairs = paired(questions, contexts)
-        found = answer(self.network, self.tokenizer, pairs, search, progress=progress)
-        return as_given(longer(questions, contexts), found)
+        one = self.able("answer", skill)
+        own = one.checkpoint.description.threshold if threshold is None else threshold
+        search = Search(top_k=top_k, threshold=own, max_answer_length=max_answer_length, whole_words=whole_words)
+        return answer(one.network, one.tokenizer, paired(questions, contexts), search, progress=progress)
+
+    @overload
+    def choose(self, contexts: str, candidates: Sequence[str], *, progress: Progress | None = None) -> Choice: ...
+    @overload
+    def choose(
+        self, contexts: Collection[tuple[str, Sequence[str]]], *, progress: Progress | None = None
+    ) -> list[Choice]: ...
+    @overload
+    def choose(
+        self, contexts: Iterator[tuple[str, Sequence[str]]], *, progress: Progress | None = None
+    ) -> Iterator[Choice]: ...
 
     def choose(
         self,
@@ -550,38 +445,287 @@ class Model(ByVectors):
         candidates: Sequence[str] | None = None,
         *,
         progress: Progress | None = None,
-    ) -> Any:
-        """Which candidate fits the context best? One context with its candidates, or many (context, candidates)."""
-        single = isinstance(contexts, str)
+    ) -> Choice | list[Choice] | Iterator[Choice]:
+        """Which candidate fits the context best? One context with its candidates, or many (context, candidates).
+
+        Needs a head for multiple choice or for the next sentence, as BERT's own checkpoints have.
+
+        >>> chooser = model.with_head("choice", 1)  # fresh, and still to be fine-tuned
+        >>> chooser.choose("She opened the umbrella because", ["it rained.", "it was Monday."]).index in (0, 1)
+        True
+        """
+        one, single = self.able("choose"), isinstance(contexts, str)
         require(single == (candidates is not None), "give a context and its candidates, or a list of both", BadInput)
         given = [(contexts, candidates or ())] if isinstance(contexts, str) else contexts
-        return as_given(contexts, choose(self.network, self.tokenizer, given, progress=progress))
+        return as_given(contexts, choose(one.network, one.tokenizer, given, progress=progress))
 
-    def _classify(
-        self, given: Iterable[str | tuple[str, str]], top: int | None, progress: Progress | None
-    ) -> Iterator[Classes]:
-        problem = self.checkpoint.description.problem
-        return classify(
-            self.network, self.tokenizer, given, labels=self.labels, problem=problem, top=top, progress=progress
+    # what an encoder is for by itself
+
+    def embed(
+        self,
+        texts: Many,
+        *,
+        skill: str | Path | None = None,
+        layers: Sequence[int] = (-1,),
+        combine: Combine = "mean",
+        pooling: Pooling | None = None,
+        normalise: bool | None = None,
+        dimensions: int | None = None,
+        precision: Precision = "float32",
+        ranges: Ranges | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> AnyVectors:
+        """One vector per text, (texts, D); for a single string, (D,).
+
+        `layers` counts from 0, the embeddings, or from -1, the last; inner ones are those of the encoder itself, unless
+        a skill is named. Pooling and normalisation are the checkpoint's own where it says how (sentence-transformers
+        folders do), else the mean over tokens. `dimensions` keeps the first; for `precision` and its `ranges` see
+        `pipelines.embedding`. A batch has at most `batch_tokens`, on a CPU as many as its threads like best.
+
+        >>> model.embed(["A man sleeps.", "Nobody is awake."]).shape
+        (2, 384)
+        """
+        inner = skill is None and tuple(layers) != (-1,)
+        one = self if inner and self.family not in RECURRENT_FAMILIES else self.able("embed", skill)
+        own = one.checkpoint.sentence or SentenceVector("mean")
+        vector = SentenceVector(
+            own.pooling if pooling is None else pooling, normalise=own.normalise if normalise is None else normalise
         )
+        vectors = embed(
+            one.encoder,
+            one.tokenizer,
+            listed(texts),
+            vector=vector,
+            layers=layers,
+            combine=combine,
+            dimensions=dimensions,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+        vectors = quantise(vectors, precision, ranges)
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    @per_text
+    def token_vectors(
+        self,
+        texts: Iterable[str],
+        *,
+        layers: Sequence[int] = (-1,),
+        combine: Combine = "mean",
+        progress: Progress | None = None,
+    ) -> Iterator[TokenVectors]:
+        """A vector for each token of a text, with its characters' offsets, from any layer or mix of layers.
+
+        >>> found = model.token_vectors("A river bank")
+        >>> found.tokens, found.vectors.shape
+        (('a', 'river', 'bank'), (3, 384))
+        """
+        self.able("token_vectors")
+        return token_vectors(self.encoder, self.tokenizer, texts, layers=layers, combine=combine, progress=progress)
+
+    @renamed(longest="max_characters")
+    def index(
+        self,
+        documents: Iterable[str | Document],
+        *,
+        max_characters: int | None = None,
+        progress: Progress | None = None,
+    ) -> Index:
+        """Build an index of passages to be searched and saved; for its options see `Index.build`.
+
+        >>> len(model.index(["Dogs bark.", "Cats meow."]))
+        2
+        """
+        self.able("index")
+        options = {} if max_characters is None else {"longest": max_characters}
+        return Index.build(documents, self, **options, progress=progress)
+
+    @renamed(top="top_k")
+    def search(
+        self, query: str, documents: Iterable[str | Document], *, top_k: int = 10, method: Method | None = None
+    ) -> list[Hit]:
+        """The passages of a few documents that fit the query best; to search more than once, keep an `index`.
+
+        >>> model.search("animals that bark", ["Dogs bark.", "Cats meow."], top_k=1)[0].text
+        'Dogs bark.'
+        """
+        return self.index(documents).search(query, top=top_k, method=method)
+
+    def cluster(
+        self,
+        texts: Iterable[str],
+        *,
+        threshold: float | None = None,
+        clusters: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Cluster]:
+        """Which texts belong together? As near as `threshold`, a cosine, or in a given number of `clusters`.
+
+        >>> texts = ["A dog barks.", "The dog is barking.", "Stocks fell on Monday."]
+        >>> [found.members for found in model.cluster(texts, threshold=0.6)]
+        [(0, 1), (2,)]
+        """
+        vectors = self.embed(listed(texts), normalise=True, progress=progress)
+        return cluster(vectors, threshold=threshold, clusters=clusters)
+
+    def duplicates(
+        self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
+    ) -> list[Duplicate]:
+        """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?
+
+        >>> model.duplicates(["A dog barks.", "Stocks fell.", "A dog barks."])
+        [Duplicate(first=0, second=2, score=1.0, exact=True)]
+        """
+        given = list(listed(texts))
+        return duplicates(given, lambda one: self.embed(one, normalise=True, progress=progress), threshold)
+
+    def senses(
+        self,
+        word: str | Sequence[str],
+        texts: Iterable[str],
+        *,
+        layers: Sequence[int] | None = None,
+        threshold: float | None = None,
+        count: int | None = None,
+    ) -> Senses:
+        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`.
+
+        Vectors are the mean of `layers`, by default the last four, which tell senses apart better than the last alone.
+
+        >>> texts = ["The bank lends money.", "She got money from the bank.", "We sat on the bank of the river."]
+        >>> model.senses("bank", texts, count=2).groups
+        [[0, 1], [2]]
+        """
+        self.able("senses")
+        given = list(listed(texts))
+        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers or last_layers(self.encoder))
+        return senses(word, given, tokens, threshold=threshold, count=count)
+
+    # what a decoder or an encoder–decoder is for
+
+    @property
+    def writer(self) -> Generator:
+        """The network, ready to generate, where it is a decoder or recurrent."""
+        return Generator.of(self.network, self.tokenizer)
+
+    @renamed(prompts="texts", **_WRITING)
+    @per_prompt
+    def generate(
+        self,
+        texts: Iterable[str],
+        *,
+        max_new_tokens: int = 128,
+        progress: Progress | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> Iterator[Written]:
+        """Write on from a prompt, or anew from a source; for the options see `decoding.config.GenerationOptions`.
+
+        >>> gpt = clearhead.load("./my-gpt")
+        >>> len(gpt.generate("Once upon a time", max_new_tokens=8, min_new_tokens=8).tokens)
+        8
+        """
+        config = generation_config(**options)
+        return best_or_all(generate(self.writer, texts, max_new_tokens, config, progress), options)
+
+    @renamed(**_WRITING)
+    def stream(self, prompt: str, *, max_new_tokens: int = 128, **options: Unpack[GenerationOptions]) -> Iterator[str]:
+        """The text of `generate`, piece by piece while it is written.
+
+        >>> for piece in clearhead.load("./my-gpt").stream("Once upon a time", max_new_tokens=8):
+        ...     assert isinstance(piece, str)
+        """
+        return stream_text(self.writer, prompt, max_new_tokens, generation_config(**options))
+
+    @renamed(**_WRITING)
+    @per_prompt
+    def translate(
+        self,
+        texts: Iterable[str],
+        *,
+        prefix: str = "",
+        progress: Progress | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> Iterator[Rewritten]:
+        """A text in the other language, sentence by sentence; four beams, if nothing else is said.
+
+        `prefix` is put before every sentence, such as T5's "translate English to German: ".
+
+        >>> found = clearhead.load("./de-en").translate("Ein Hund bellt. Er ist müde.", num_beams=1)
+        >>> [part.source for part in found.parts]
+        ['Ein Hund bellt.', 'Er ist müde.']
+        """
+        found = rewrite(self.writer, texts, with_beams(options), prefix=prefix, progress=progress)
+        return best_or_all(found, options)
+
+    @renamed(**_WRITING)
+    @per_summary
+    def summarise(
+        self,
+        texts: Iterable[str],
+        *,
+        sentences: int | None = None,
+        abstractive: bool = False,
+        max_new_tokens: int | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> Iterator[Any]:
+        """The sentences that say most of a text, in its order, three unless `sentences` says how many.
+
+        Or `abstractive`, in an encoder–decoder's own words, with the options of `generate`; of every part of the text
+        that is read at once, at most `max_new_tokens` are written.
+
+        >>> text = "Dogs bark. Dogs are animals that bark at night. The moon is far away."
+        >>> model.summarise(text, sentences=1).text
+        'Dogs are animals that bark at night.'
+        """
+        if abstractive:
+            require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
+            return summarise_abstractive(self.writer, texts, options, max_new_tokens=max_new_tokens, progress=progress)
+        if self.family in RECURRENT_FAMILIES:
+            check_reads(self.writer)
+            raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
+        writing = [*([] if max_new_tokens is None else ["max_new_tokens"]), *options]
+        require(not writing, f"{', '.join(writing)}: only abstractive summaries are written", BadInput)
+        count = 3 if sentences is None else sentences
+        return summarise(texts, lambda one: self.embed(one, normalise=True, progress=progress), sentences=count)
+
+    # what becomes of it
 
     def quantise(self, sample: Sequence[Any], *, loss: float = 0.005) -> Model:
         """The same model in int8 for a CPU, if it changes no more than `loss` on a sample of what it will read.
 
         The sample is what the use takes: texts; (question, context) or (text, text) pairs; (context, candidates). The
-        loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`.
+        loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`. Skills are quantised
+        one at a time, since each corrects the encoder in its own way.
+
+        >>> small = model.skill("spam").quantise(["Call now to claim your free prize", "See you at noon"])
+        >>> small.classify("Text WIN to 80086 to claim your free prize").label
+        'spam'
         """
+        self.able("quantise")
+        one_skill = "quantise one skill at a time, such as model.skill(name).quantise(sample)"
+        require(not self.skills, one_skill, BadInput)
         small = Model(replace(self.checkpoint, network=calibrated(self, sample)))
         check_change(self, small, sample, loss)
         return small
 
     def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
-        """Write a folder that `clearhead.load` and transformers read; whole or not at all."""
+        """Write a folder that `clearhead.load` reads, and transformers where it knows the model; whole or not at all.
+
+        >>> model.skill("spam").save("./spam-model")
+        >>> clearhead.load("./spam-model").classify("Text WIN to 80086 to claim your free prize").label
+        'spam'
+        """
         require(not is_int8(self.network), "an int8 model is for use alone; save the fp32 one it was made of", BadInput)
         write_folder(self.checkpoint, Path(folder), heads)
 
     def publish(self, name: str, *, heads: Sequence[str] | None = None, private: bool = False) -> str:
-        """Upload the model with its card to the Hugging Face hub as "owner/name"; returns its address."""
+        """Upload the model with its card to the Hugging Face hub as "owner/name"; returns its address.
+
+        >>> model.skill("spam").publish("me/spam-model")  # doctest: +SKIP
+        'https://huggingface.co/me/spam-model'
+        """
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             self.save(folder, heads)
@@ -589,88 +733,6 @@ class Model(ByVectors):
             card = model_card(read_config(folder), name=name, parameters=self.parameters, sentences=sentences)
             return publish(folder, name, private=private, card=card)
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers the model has learnt, heads included."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
 
-    def __repr__(self) -> str:
-        heads = ", ".join(self.network.heads) or "none"
-        return f"Model({self.checkpoint.description.family}, {self.parameters / 1e6:.1f} M parameters, heads: {heads})"
-
-
-class Skilled(Model):
-    """Each use goes to the skill made for it, or to the one named by `skill`; masks are filled by the encoder itself.
-
-    A skill is read when it is first used, and keeps a corrected copy of the blocks in memory.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, skills: Mapping[str, Path], known: str | None = None) -> None:
-        super().__init__(checkpoint)
-        self.skills = dict(skills)
-        self._made_for = {use: name for name, path in self.skills.items() for use in Skill.read(path).uses}
-        self._learnt: dict[str, Model] = {}
-        self._digest = known  # of the encoder; computed when it is first asked for
-
-    def skill(self, name: str | Path) -> Model:
-        """The model with one skill, by its name or by a folder that holds one."""
-        folder = self.skills.get(str(name), Path(name))
-        if not (folder / DESCRIPTION).is_file():
-            known = ", ".join(self.skills) or "none"
-            raise NotFound(f"there is no skill {str(name)!r}; there are {known}, or give a folder")
-        if str(folder) not in self._learnt:
-            self._digest = self._digest or encoder_digest(self.encoder)
-            self._learnt[str(folder)] = Model(load_skill(self.checkpoint, folder, self._digest))
-        return self._learnt[str(folder)]
-
-    def able(self, use: str, skill: str | Path | None = None) -> Model:
-        """The model for a use: with the skill named, or the one made for it, or as it is."""
-        chosen = skill or self._made_for.get(use)
-        return self if chosen is None else self.skill(chosen)
-
-    def to(self, device: str | torch.device) -> Model:
-        """Move the model; skills are read anew there."""
-        self._learnt.clear()
-        return super().to(device)
-
-    def quantise(self, sample: Sequence[Any], *, loss: float = 0.005) -> Model:
-        """Refuse: each skill corrects the encoder in its own way, and is rounded by itself."""
-        raise BadInput("quantise one skill at a time, such as model.skill(name).quantise(sample)")
-
-    def classify(
-        self, texts: str | Iterable[str | tuple[str, str]], *, skill: str | None = None, **options: Any
-    ) -> Any:
-        """See `Model.classify`."""
-        return Model.classify(self.able("classify", skill), texts, **options)
-
-    def compare(
-        self, first: str | Iterable[str], second: str | Iterable[str], *, skill: str | None = None, **options: Any
-    ) -> Any:
-        """See `Model.compare`."""
-        return Model.compare(self.able("compare", skill), first, second, **options)
-
-    def zero_shot(
-        self, texts: str | Iterable[str], labels: Sequence[str], *, skill: str | None = None, **options: Any
-    ) -> Any:
-        """See `Model.zero_shot`; the skill is the one for comparing."""
-        return Model.zero_shot(self.able("compare", skill), texts, labels, **options)
-
-    def tag(self, texts: str | Iterable[str | Sequence[str]], *, skill: str | None = None, **options: Any) -> Any:
-        """See `Model.tag`."""
-        return Model.tag(self.able("tag", skill), texts, **options)
-
-    def answer(
-        self, questions: str | Iterable[str], contexts: str | Iterable[str], *, skill: str | None = None, **options: Any
-    ) -> Any:
-        """See `Model.answer`."""
-        return Model.answer(self.able("answer", skill), questions, contexts, **options)
-
-    def embed(
-        self, texts: str | Iterable[str], *, skill: str | None = None, layers: Sequence[int] = (-1,), **options: Any
-    ) -> Vectors:
-        """See `Model.embed`; whoever asks for inner layers gets those of the encoder itself."""
-        inner = skill is None and tuple(layers) != (-1,)
-        return Model.embed(self if inner else self.able("embed", skill), texts, layers=layers, **options)
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, skills: {', '.join(self.skills)})"
+class _NoSuchPart(WrongTask, AttributeError):
+    """A part that a recurrent network has not; `hasattr` says so."""

@@ -122,15 +122,15 @@ class Search:
     `whole_words`: widen answers to whole words; switch it off for languages written without spaces.
     """
 
-    top: int = 1
+    top_k: int = 1
     threshold: float = 0.0
-    longest: int = _LONGEST
+    max_answer_length: int = _LONGEST  # in pieces
     window: int = _WINDOW
     overlap: int = _OVERLAP
     whole_words: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("top", "longest", "window"):
+        for name in ("top_k", "max_answer_length", "window"):
             value = getattr(self, name)
             require(value > 0, f"{name}={value} must be 1 or more", BadInput)
         require(not math.isnan(self.threshold), "threshold=nan is no number; math.inf means: always answer", BadInput)
@@ -200,13 +200,13 @@ def _windows(template: Template, asked: Pieces, context: Pieces, length: int, ov
 
 def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
     firsts, passages = [one.first for one in item], [one.passage for one in item]
-    table = SpanTable.of(len(pieces), firsts, passages, tables, search.longest)
+    table = SpanTable.of(len(pieces), firsts, passages, tables, search.max_answer_length)
     total = table.log_total
     found: dict[tuple[int, int], Candidate] = {}
     for start, end, logit in spans_of_text(context, pieces, table, search):
         one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
         found.setdefault((start, end), one)
-        if len(found) == search.top:
+        if len(found) == search.top_k:
             break
     candidates = tuple(found.values())
     if not candidates or table.null - candidates[0].logit > search.threshold:

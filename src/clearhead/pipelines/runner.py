@@ -2,12 +2,14 @@
 
 # N packed tokens · B sequences · L outputs
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from itertools import zip_longest
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,11 @@ from clearhead.text import Tokenizer, Window
 from clearhead.text.windows import cut, room_for, spans
 
 Item = TypeVar("Item")
+Given = TypeVar("Given", contravariant=True)
+Result = TypeVar("Result")
+Self_ = TypeVar("Self_")
+Call = TypeVar("Call", covariant=True)
+P = ParamSpec("P")
 
 # what is sorted together: enough that neighbours in length are many, few enough for any memory
 _CHUNK_CHARACTERS = 4_000_000
@@ -232,9 +239,6 @@ def check_head(network: Network, head: str) -> None:
         )
 
 
-Result = TypeVar("Result")
-
-
 def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
     """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
     if tokenizer.tells_capitals:  # beside the ids
@@ -276,6 +280,142 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
     return found
 
 
+# How a use is called: of one text it gives one result, of a list a list, of an iterator an iterator. A use is written
+# once, for many texts, under one of the decorators; the types tell a user's tools what comes of what is given.
+
+Many = str | Iterable[str]
+
+
+class PerText(Protocol[Given, P, Result]):
+    """A use of texts; every column of known length counts as a list."""
+
+    @overload
+    def __call__(self, texts: str, *args: P.args, **options: P.kwargs) -> Result: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Collection[Given], *args: P.args, **options: P.kwargs) -> list[Result]: ...
+    @overload
+    def __call__(self, texts: Iterator[Given], *args: P.args, **options: P.kwargs) -> Iterator[Result]: ...
+
+
+class PerPrompt(Protocol[P, Result]):
+    """A use that writes: given `num_return_sequences`, it gives a list for each text."""
+
+    @overload
+    def __call__(self, texts: str, *args: P.args, **options: P.kwargs) -> Result: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Collection[str], *args: P.args, **options: P.kwargs) -> list[Result]: ...
+    @overload
+    def __call__(self, texts: Iterator[str], *args: P.args, **options: P.kwargs) -> Iterator[Result]: ...
+    @overload
+    def __call__(self, texts: str, *, num_return_sequences: int, **options: Any) -> list[Result]: ...
+    @overload
+    def __call__(self, texts: Collection[str], *, num_return_sequences: int, **options: Any) -> list[list[Result]]: ...
+    @overload
+    def __call__(
+        self, texts: Iterator[str], *, num_return_sequences: int, **options: Any
+    ) -> Iterator[list[Result]]: ...
+
+
+class PerQuestion(Protocol[P, Result]):
+    """A use of questions and contexts: one of both gives one result."""
+
+    @overload
+    def __call__(self, questions: str, contexts: str, *args: P.args, **options: P.kwargs) -> Result: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, questions: str, contexts: Iterator[str], *args: P.args, **options: P.kwargs
+    ) -> Iterator[Result]: ...
+    @overload
+    def __call__(
+        self, questions: Iterator[str], contexts: Many, *args: P.args, **options: P.kwargs
+    ) -> Iterator[Result]: ...
+    @overload
+    def __call__(
+        self, questions: Collection[str], contexts: Many, *args: P.args, **options: P.kwargs
+    ) -> list[Result]: ...
+
+
+class PerPair(Protocol[P, Result]):
+    """The same of pairs of texts."""
+
+    @overload
+    def __call__(self, first: str, second: str, *args: P.args, **options: P.kwargs) -> Result: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, first: str, second: Iterator[str], *args: P.args, **options: P.kwargs
+    ) -> Iterator[Result]: ...
+    @overload
+    def __call__(self, first: Iterator[str], second: Many, *args: P.args, **options: P.kwargs) -> Iterator[Result]: ...
+    @overload
+    def __call__(self, first: Collection[str], second: Many, *args: P.args, **options: P.kwargs) -> list[Result]: ...
+
+
+class Use(Protocol[Call]):
+    """A method with such a call; of the class itself, a plain function."""
+
+    @overload
+    def __get__(self, model: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, model: object, owner: type) -> Call: ...
+
+
+def per_text(use: Callable[Concatenate[Self_, Iterable[Given], P], Iterator[Result]]) -> Use[PerText[Given, P, Result]]:
+    """Let a method that takes many texts take one, many, or a stream."""
+
+    @wraps(use)
+    def call(self: Self_, texts: Any, *args: P.args, **options: P.kwargs) -> Any:
+        return as_given(texts, use(self, listed(texts), *args, **options))
+
+    return cast("Use[PerText[Given, P, Result]]", _signed(call, use))
+
+
+def per_prompt(use: Callable[Concatenate[Self_, Iterable[str], P], Iterator[Result]]) -> Use[PerPrompt[P, Result]]:
+    """The same for a method that writes."""
+    return cast("Use[PerPrompt[P, Result]]", per_text(use))
+
+
+def per_question(use: Callable[Concatenate[Self_, Many, Many, P], Iterator[Result]]) -> Use[PerQuestion[P, Result]]:
+    """The same for questions and contexts: many about one, one about many, or as many of both."""
+
+    @wraps(use)
+    def call(self: Self_, questions: Many, contexts: Many, *args: P.args, **options: P.kwargs) -> Any:
+        found = use(self, questions, contexts, *args, **options)
+        return as_given(contexts if isinstance(questions, str) else questions, found)
+
+    return cast("Use[PerQuestion[P, Result]]", _signed(call, use))
+
+
+def per_pair(use: Callable[Concatenate[Self_, Many, Many, P], Iterator[Result]]) -> Use[PerPair[P, Result]]:
+    """The same for pairs of texts."""
+
+    @wraps(use)
+    def call(self: Self_, first: Many, second: Many, *args: P.args, **options: P.kwargs) -> Any:
+        found = use(self, first, second, *args, **options)
+        return as_given(second if isinstance(first, str) else first, found)
+
+    return cast("Use[PerPair[P, Result]]", _signed(call, use))
+
+
+def _signed(call: Any, use: Callable[..., Any]) -> Any:
+    """Say in `help` and `inspect` what a use takes and gives: annotations are strings, such as "Iterator[Filled]"."""
+    signature = inspect.signature(use)
+    parameters = [
+        one.replace(annotation=f"str | {one.annotation}") if str(one.annotation).startswith("Iterable[") else one
+        for one in signature.parameters.values()
+    ]
+    one = str(signature.return_annotation).removeprefix("Iterator[").removesuffix("]")
+    result = f"{one} | list[{one}] | Iterator[{one}]"
+    call.__signature__ = signature.replace(parameters=parameters, return_annotation=result)
+    return call
+
+
+def as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
+    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
+    if isinstance(given, str):
+        return next(found)
+    return list(found) if isinstance(given, Sized) else found
+
+
 def listed(texts: str | Iterable[Item]) -> Iterable[Any]:
     """The texts that were given, of one alone a list; refuse what holds no texts before anything is computed."""
     if isinstance(texts, str):
@@ -286,7 +426,7 @@ def listed(texts: str | Iterable[Item]) -> Iterable[Any]:
     return texts
 
 
-def paired(first: str | Iterable[str], second: str | Iterable[str]) -> Iterator[tuple[str, str]]:
+def paired(first: Many, second: Many) -> Iterator[tuple[str, str]]:
     """Pair texts up: one with many, many with one, or two lists."""
     firsts, seconds = listed(first), listed(second)
     if isinstance(first, str):
@@ -301,15 +441,3 @@ def _one_by_one(firsts: Iterable[str], seconds: Iterable[str]) -> Iterator[tuple
         both = left is not None and right is not None
         require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
         yield left, right
-
-
-def as_given(given: object, found: Iterator[Result]) -> Result | list[Result] | Iterator[Result]:
-    """Give one result for one text, a list for a list (or another column of known length), else the iterator."""
-    if isinstance(given, str):
-        return next(found)
-    return list(found) if isinstance(given, Sized) else found
-
-
-def longer(first: str | Iterable[str], second: str | Iterable[str]) -> str | Iterable[str]:
-    """The side of a pair that says how many there are."""
-    return second if isinstance(first, str) else first

@@ -2,10 +2,10 @@
 
 # S sentences · D width
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, Protocol, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
-from clearhead.pipelines.generation import Generator
-from clearhead.pipelines.runner import chunks_of_text
-from clearhead.pipelines.translation import rewrite
+from clearhead.pipelines.generation import Generator, best_or_all
+from clearhead.pipelines.runner import Use, chunks_of_text, per_text
+from clearhead.pipelines.translation import Rewritten, check_reads, rewrite
 from clearhead.text.sentences import sentence_spans
 
 _DAMPING = 0.85  # of LexRank (Erkan and Radev 2004), as in PageRank
@@ -109,41 +109,101 @@ def _summary(text: str, spans: Sequence[tuple[int, int]], vectors: Vectors, coun
 WINDOW = 512  # tokens read at once; T5 was trained with no more
 
 # what T5's own files say for summaries
-USUAL: GenerationOptions = {"length_penalty": 2.0, "least": 30, "no_repeat": 3}
-LONGEST = 200
+USUAL: GenerationOptions = {"length_penalty": 2.0, "min_new_tokens": 30, "no_repeat_ngram_size": 3}
+MAX_NEW_TOKENS = 200
 
 
-def retell(
-    writer: Generator,
+def summarise_abstractive(
+    generator: Generator,
     texts: Iterable[str],
-    how: GenerationOptions,
+    options: GenerationOptions,
     *,
-    longest: int = LONGEST,
+    max_new_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Any]:
-    """Summarise each text; one that is longer than the model reads at once is told in as many pieces as needed.
+    """Summarise each text in new words; one longer than the model reads at once, in as many chunks as needed.
 
-    Of each piece at most `longest` tokens are written, four beams unless `how` says otherwise; by a T5, as its own
-    files say.
+    Of each chunk at most `max_new_tokens` are written, four beams unless the options say otherwise; by a T5, as its
+    own files say.
     """
-    check_length(longest)
+    check_reads(generator)
+    most = MAX_NEW_TOKENS if max_new_tokens is None else max_new_tokens
+    check_length(most)
     usual: GenerationOptions = (
-        {**USUAL, "least": min(USUAL["least"], longest)} if isinstance(writer.config, T5Config) else {}
+        {**USUAL, "min_new_tokens": min(USUAL["min_new_tokens"], most)}
+        if isinstance(generator.config, T5Config)
+        else {}
     )
-    manner = with_beams(how, usual)
-    check_length(longest, manner.least)
-    return rewrite(
-        writer,
+    config = with_beams(options, usual)
+    check_length(most, config.min_new_tokens)
+    found = rewrite(
+        generator,
         texts,
-        manner,
-        prefix=prefix_of(writer),
+        config,
+        prefix=summary_prefix(generator),
         limit=WINDOW,
         whole=True,
-        longest=longest,
+        max_new_tokens=most,
         progress=progress,
     )
+    return best_or_all(found, options)
 
 
-def prefix_of(writer: Generator) -> str:
+def summary_prefix(generator: Generator) -> str:
     """What T5 was taught to read before a text to be summarised; other models were taught one task and need none."""
-    return "summarize: " if isinstance(writer.config, T5Config) else ""
+    return "summarize: " if isinstance(generator.config, T5Config) else ""
+
+
+class AbstractiveOptions(GenerationOptions, total=False):
+    """What an abstractive summary may be told."""
+
+    max_new_tokens: int
+    progress: Progress | None
+
+
+class Summarises(Protocol):
+    """The call of `Model.summarise`: a text's own sentences, or new words, and then perhaps several sequences."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, texts: str, *, sentences: int | None = None, progress: Progress | None = None
+    ) -> Summary: ...
+    @overload
+    def __call__(
+        self, texts: Collection[str], *, sentences: int | None = None, progress: Progress | None = None
+    ) -> list[Summary]: ...
+    @overload
+    def __call__(
+        self, texts: Iterator[str], *, sentences: int | None = None, progress: Progress | None = None
+    ) -> Iterator[Summary]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, texts: str, *, abstractive: Literal[True], **options: Unpack[AbstractiveOptions]
+    ) -> Rewritten: ...
+    @overload
+    def __call__(
+        self, texts: Collection[str], *, abstractive: Literal[True], **options: Unpack[AbstractiveOptions]
+    ) -> list[Rewritten]: ...
+    @overload
+    def __call__(
+        self, texts: Iterator[str], *, abstractive: Literal[True], **options: Unpack[AbstractiveOptions]
+    ) -> Iterator[Rewritten]: ...
+    @overload
+    def __call__(
+        self, texts: str, *, abstractive: Literal[True], num_return_sequences: int, **options: Any
+    ) -> list[Rewritten]: ...
+    @overload
+    def __call__(
+        self, texts: Collection[str], *, abstractive: Literal[True], num_return_sequences: int, **options: Any
+    ) -> list[list[Rewritten]]: ...
+    @overload
+    def __call__(
+        self, texts: Iterator[str], *, abstractive: Literal[True], num_return_sequences: int, **options: Any
+    ) -> Iterator[list[Rewritten]]: ...
+    @overload
+    def __call__(self, texts: Iterable[str], *, abstractive: bool, **options: Any) -> Iterable[Summary | Rewritten]: ...
+
+
+def per_summary(use: Callable[..., Iterator[Any]]) -> Use[Summarises]:
+    """`per_text` with these types."""
+    return cast("Use[Summarises]", per_text(use))

@@ -160,7 +160,7 @@ def tag(
     texts: Iterable[str | Sequence[str]],
     *,
     labels: Sequence[str] | None = None,
-    strategy: Strategy = "first",
+    aggregation_strategy: Strategy = "first",
     progress: Progress | None = None,
 ) -> Iterator[Tagged]:
     """Tag texts, each a string or a list of words, in order; long ones in windows, each piece where it sees most.
@@ -169,8 +169,8 @@ def tag(
     piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
     the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
     """
-    known = get_args(Strategy)
-    require(strategy in known, f"strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
+    known, strategy = get_args(Strategy), aggregation_strategy
+    require(strategy in known, f"aggregation_strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
 
     def result(read: TagWindows) -> Tagged:
         if isinstance(read.text, str):

@@ -19,19 +19,19 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Portions:
-    """A text's portions, text[start:end], with nothing but white space between them."""
+class SentenceChunks:
+    """A text's chunks, text[start:end], with nothing but white space between them."""
 
     text: str
     spans: tuple[Span, ...]
 
     @property
     def texts(self) -> list[str]:
-        """The portions."""
+        """The chunks."""
         return [self.text[start:end] for start, end in self.spans]
 
     def join(self, written: Sequence[str]) -> str:
-        """Put what was written for each portion together, with the text's own white space between."""
+        """Put what was written for each chunk together, with the text's own white space between."""
         ends = [0, *(end for _, end in self.spans)]
         gaps = [self.text[end:start] for end, (start, _) in zip(ends, self.spans, strict=False)]
         # a sentence that was cut where no space stands still needs one
@@ -39,9 +39,9 @@ class Portions:
         return "".join([*written[:1], *parts])
 
 
-def portions(tokenizer: Tokenizer, text: str, limit: int, *, whole: bool = False) -> Portions:
-    """Cut a text into sentences of at most `limit` tokens, or with `whole` into as few portions as hold so many."""
-    require(limit > 0, f"{limit} tokens hold no portion of a text; give 1 or more", BadInput)
+def sentence_chunks(tokenizer: Tokenizer, text: str, limit: int, *, whole: bool = False) -> SentenceChunks:
+    """Cut a text into sentences of at most `limit` tokens, or with `whole` into as few chunks as hold so many."""
+    require(limit > 0, f"{limit} tokens hold no chunk of a text; give 1 or more", BadInput)
     fine: list[tuple[Span, int]] = []
     for start, end in sentence_spans(text):
         offsets = tokenizer.pieces(text[start:end]).offsets
@@ -50,12 +50,12 @@ def portions(tokenizer: Tokenizer, text: str, limit: int, *, whole: bool = False
         ]
     if whole:
         fine = _merged(fine, limit)
-    return Portions(text, tuple(span for span, _ in fine))
+    return SentenceChunks(text, tuple(span for span, _ in fine))
 
 
 def _cut(sentence: str, starts: Sequence[int], limit: int) -> list[tuple[Span, int]]:
     """Cut a sentence before a word, or before a piece if one word is all there is: spans and their tokens."""
-    cuts, first = [(0, 0)], 0  # where each portion begins: character and piece
+    cuts, first = [(0, 0)], 0  # where each chunk begins: character and piece
     while len(starts) - first > limit:
         last = first + limit
         at = next((i for i in range(last, first, -1) if sentence[starts[i] - 1 : starts[i]].isspace()), last)
@@ -84,13 +84,13 @@ def _merged(fine: Sequence[tuple[Span, int]], limit: int) -> list[tuple[Span, in
     return merged
 
 
-LONGEST = 127  # tokens of a source that is read at once: models for sentences have seen no longer ones
+SOURCE_TOKENS = 127  # tokens of a source that is read at once: models for sentences have seen no longer ones
 _SLACK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A portion of the text, what was written for it, and its score as in `Written`."""
+    """A chunk of the text, what was written for it, and its score as in `Written`."""
 
     source: str
     text: str
@@ -117,47 +117,50 @@ class Rewritten:
 
 
 def rewrite(
-    writer: Generator,
+    generator: Generator,
     texts: Iterable[str],
-    manner: GenerationConfig,
+    config: GenerationConfig,
     *,
     prefix: str = "",
-    limit: int = LONGEST,
+    limit: int = SOURCE_TOKENS,
     whole: bool = False,
-    longest: int | None = None,
+    max_new_tokens: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[Any]:
-    """Write each text anew, in portions of at most `limit` tokens that follow `prefix`; see `portions`.
+) -> Iterator[list[Rewritten]]:
+    """Write each text anew, in chunks of at most `limit` tokens that follow `prefix`; see `sentence_chunks`.
 
-    A portion may become twice as long as the next power of two, or have `longest` tokens. Where several ways are
-    asked for, each text gets a list: of several portions, the second ways make the second text.
+    A chunk may become twice as long as the next power of two, or have `max_new_tokens`. Of several sequences of each
+    chunk, the second ones make the second text.
     """
-    check_reads(writer)
-    room = room_for(writer, prefix, limit)
-    chances = manner.chances()
+    check_reads(generator)
+    room = room_for(generator, prefix, limit)
+    rngs = config.rngs()
 
-    def results(chunk: list[str]) -> Iterator[Any]:
-        cut = [portions(writer.tokenizer, text, room, whole=whole) for text in chunk]
-        read = writer.ids([prefix + portion for one in cut for portion in one.texts])
-        limits = [longest or _enough_for(len(ids)) for ids in read]
-        written = iter(writer.write(read, limits, manner, chances=chances, progress=progress))
+    def results(chunk: list[str]) -> Iterator[list[Rewritten]]:
+        cut = [sentence_chunks(generator.tokenizer, text, room, whole=whole) for text in chunk]
+        read = generator.ids([prefix + part for one in cut for part in one.texts])
+        limits = [max_new_tokens or _enough_for(len(ids)) for ids in read]
+        written = iter(generator.write(read, limits, config, rngs=rngs, progress=progress))
         for one in cut:
             found = [next(written) for _ in one.spans]
-            ways = [joined(one, [outputs[:way][-1] for outputs in found]) for way in range(1, manner.best + 1)]
-            yield ways if manner.best > 1 else ways[0]
+            yield [
+                joined(one, [outputs[:rank][-1] for outputs in found])
+                for rank in range(1, config.num_return_sequences + 1)
+            ]
 
-    def joined(cut: Portions, outputs: Sequence[Output]) -> Rewritten:
-        new = [writer.tokenizer.decode(output.tokens) for output in outputs]
-        return Rewritten(cut.join(new), _parts(cut, new, [output.score for output in outputs]))
+    def joined(cut: SentenceChunks, outputs: Sequence[Output]) -> Rewritten:
+        new = [generator.tokenizer.decode(output.tokens) for output in outputs]
+        scores = [output.score for output in outputs]
+        return Rewritten(cut.join(new), tuple(Part(*row) for row in zip(cut.texts, new, scores, strict=True)))
 
-    return chain.from_iterable(map(results, chunks_of_text(texts, writer.ahead)))
+    return chain.from_iterable(map(results, chunks_of_text(texts, generator.ahead)))
 
 
-def room_for(writer: Generator, prefix: str, limit: int) -> int:
-    """How many tokens a portion may have, of `limit` at most, beside a prefix and the end token."""
+def room_for(generator: Generator, prefix: str, limit: int) -> int:
+    """How many tokens a chunk may have, of `limit` at most, beside a prefix and the end token."""
     # a word that comes to stand at the beginning may be spelt with more pieces than before
-    most = limit if writer.positions is None else min(limit, writer.positions - _SLACK)
-    taken = len(writer.ids([prefix])[0])
+    most = limit if generator.positions is None else min(limit, generator.positions - _SLACK)
+    taken = len(generator.ids([prefix])[0])
     require(
         not prefix or taken < most,
         f"the prefix and the end have {taken} tokens, of {most} that are read at once; give a shorter prefix",
@@ -166,31 +169,28 @@ def room_for(writer: Generator, prefix: str, limit: int) -> int:
     return most - taken
 
 
-def check_reads(writer: Generator) -> None:
+def check_reads(generator: Generator) -> None:
     """Refuse a model that knows no source."""
-    if not writer.sourced:
+    if not generator.sourced:
         raise WrongTask(
             "this model goes on from a prompt and reads no source; it can generate, but not translate or summarise"
         )
 
 
 def translate_texts(
-    network: Any, tokenizer: Tokenizer, texts: Sequence[str], *, beams: int = 1, longest: int = LONGEST
+    network: Any, tokenizer: Tokenizer, texts: Sequence[str], *, num_beams: int = 1, max_tokens: int = SOURCE_TOKENS
 ) -> list[str]:
     """Translate each text, which should be a sentence, as it is; one beam is greedy.
 
-    A source of more than `longest` tokens is cut there, as in training.
+    A source of more than `max_tokens` is cut there, as in training.
     """
-    writer = Generator.of(network, tokenizer)
-    read = [[*ids[:longest], writer.end] for ids in tokenizer.ids_batch(list(texts))]
-    written = writer.write(read, [_enough_for(len(ids)) for ids in read], GenerationConfig(beams=beams))
+    generator = Generator.of(network, tokenizer)
+    read = [[*ids[:max_tokens], generator.end] for ids in tokenizer.ids_batch(list(texts))]
+    limits = [_enough_for(len(ids)) for ids in read]
+    written = generator.write(read, limits, GenerationConfig(num_beams=num_beams))
     return [tokenizer.decode(best.tokens) for best, *_ in written]
 
 
 def _enough_for(length: int) -> int:
     """Twice the next power of two and some: texts of like length have one limit, so that they run together."""
     return 2 * 2 ** length.bit_length() + 8
-
-
-def _parts(cut: Portions, new: Sequence[str], scores: Sequence[float]) -> tuple[Part, ...]:
-    return tuple(Part(*row) for row in zip(cut.texts, new, scores, strict=True))

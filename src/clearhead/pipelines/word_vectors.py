@@ -11,11 +11,13 @@ from torch import Tensor
 
 from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
+from clearhead.hub.checkpoint import recurrent_checkpoint
+from clearhead.hub.config import read_config
 from clearhead.models.elmo import Elmo
 from clearhead.models.word2vec import Word2Vec
 from clearhead.nn.embeddings import spell
 from clearhead.nn.layout import Packed
+from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 
 
@@ -35,21 +37,20 @@ class WordVectors:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a folder that `save` wrote."""
-        path = Path(folder)
-        # what lies in the folder of another model is not read
-        model = RecurrentModel.load(path) if is_recurrent(path) or not (path / "config.json").is_file() else None
-        if model is None or not isinstance(model.network, Word2Vec):
-            raise WrongTask(f"{folder} holds no word vectors; train some with: clearhead vectors train")
+        family = read_config(Path(folder)).family
+        right = "train some with: clearhead vectors train"
+        require(family == "word2vec", f"{folder} holds no word vectors; {right}", WrongTask)
+        model = load(folder)
         return cls(model.network, model.tokenizer)
 
     @property
-    def held(self) -> RecurrentModel:
+    def model(self) -> Model:
         """The same as a model that can be saved."""
-        return RecurrentModel("word2vec", self.network, self.tokenizer)
+        return Model(recurrent_checkpoint("word2vec", self.network, self.tokenizer))
 
     def save(self, folder: str | Path) -> None:
         """Write config.json, tokenizer.json and model.safetensors."""
-        self.held.save(Path(folder))
+        self.model.save(folder)
 
     def __len__(self) -> int:
         return self.tokenizer.vocabulary
@@ -92,19 +93,20 @@ class ContextualWords:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a folder that `save` wrote."""
-        model = RecurrentModel.load(Path(folder))
-        if not isinstance(model.network, Elmo):
-            raise WrongTask(f"{folder} is {model.kind}, not elmo; train one with: clearhead pretrain --family elmo")
+        family = read_config(Path(folder)).family
+        right = "train one with: clearhead pretrain --family elmo"
+        require(family == "elmo", f"{folder} is {family}, not elmo; {right}", WrongTask)
+        model = load(folder)
         return cls(model.network, model.tokenizer)
 
     @property
-    def held(self) -> RecurrentModel:
+    def model(self) -> Model:
         """The same as a model that can be saved."""
-        return RecurrentModel("elmo", self.network, self.tokenizer)
+        return Model(recurrent_checkpoint("elmo", self.network, self.tokenizer))
 
     def save(self, folder: str | Path) -> None:
         """Write config.json, tokenizer.json and model.safetensors."""
-        self.held.save(Path(folder))
+        self.model.save(folder)
 
     @torch.inference_mode()
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:

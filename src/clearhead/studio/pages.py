@@ -19,7 +19,7 @@ from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import EXAMPLES, senses_of
 from clearhead.inside.trace import trace
 from clearhead.nn.hooks import evaluating
-from clearhead.pipelines.model import Model, Skilled
+from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
 from clearhead.pipelines.search.passages import Document
 from clearhead.studio import examples
@@ -158,12 +158,12 @@ VIEWS = (
 def _fill(model: Model, text: str, top: int, candidates: str | None) -> dict[str, Any]:
     # the lectures write [MASK]; other families have a mask token of their own
     masked = text.replace("[MASK]", model.tokenizer.special.get("mask", "[MASK]"))
-    return {"text": text, **model.fill(masked, top=top, candidates=_words(candidates)).to_dict()}
+    return {"text": text, **model.fill(masked, top_k=top, candidates=_words(candidates)).to_dict()}
 
 
 def _ask(model: Model, question: str, context: str, top: int) -> dict[str, Any]:
-    found = model.answer(question, context, top=top)
-    skilled = model.able("answer") if isinstance(model, Skilled) else model
+    found = model.answer(question, context, top_k=top)
+    skilled = model.able("answer")
     scores = _span_scores(skilled, question, context)
     return {"question": question, "context": context, **found.to_dict(), "tokens": scores}
 
@@ -206,7 +206,7 @@ def _search(model: Model, query: str, documents: str, method: Method, top: int) 
     texts = [text.strip() for text in documents.split("\n\n") if text.strip()]
     require(bool(texts), "there is nothing to search; give documents", BadInput)
     found = [Document(text, f"document {number}") for number, text in enumerate(texts, 1)]
-    return {"query": query, "results": [hit.to_dict() for hit in model.search(query, found, top=top, method=method)]}
+    return {"query": query, "results": [hit.to_dict() for hit in model.search(query, found, top_k=top, method=method)]}
 
 
 def _summarise(model: Model, text: str, sentences: int) -> dict[str, Any]:
@@ -219,11 +219,11 @@ def _senses(model: Model, word: str, texts: str) -> dict[str, Any]:
 
 
 def _generate(model: Model, text: str, longest: int, beams: int) -> dict[str, Any]:
-    return {"prompt": text, **model.generate(text, longest=longest, beams=beams).to_dict()}
+    return {"prompt": text, **model.generate(text, max_new_tokens=longest, num_beams=beams).to_dict()}
 
 
 def _translate(model: Model, text: str, beams: int) -> dict[str, Any]:
-    found = model.translate(text, beams=beams)
+    found = model.translate(text, num_beams=beams)
     return {"source": text, "translation": found.text, "parts": found.to_dict()["parts"]}
 
 

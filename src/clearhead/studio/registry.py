@@ -4,11 +4,12 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from clearhead.errors import NotFound, require
 from clearhead.inside.page import View
-from clearhead.pipelines.model import Model, Recurrent, Skilled, load
+from clearhead.models import RECURRENT_FAMILIES
+from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Answer, Entry, parse
 
 BUILT_IN = "built-in"
@@ -37,13 +38,13 @@ class Registry:
             skills = _skills(self._model(name, None))
             model: Any = self._model(name, skill)
         # one from before the Transformer has neither family nor heads
-        older = isinstance(model, Recurrent)
+        recurrent = model.family in RECURRENT_FAMILIES
         return {
             "name": name or self.models[0],
-            "family": model.kind if older else model.checkpoint.description.family,
+            "family": model.family,
             "parameters": model.parameters,
-            "heads": [] if older else list(model.network.heads),
-            "labels": [] if older else list(model.labels or ()),
+            "heads": [] if recurrent else list(model.network.heads),
+            "labels": list(model.labels or ()),
             "skills": skills,
         }
 
@@ -92,7 +93,7 @@ class Registry:
         require(
             skill in known, f"{chosen} has no skill {str(skill)[:80]!r}; it has {', '.join(known) or 'none'}", NotFound
         )
-        return cast("Skilled", model).skill(str(skill))
+        return model.skill(str(skill))
 
 
 def _load(source: str | None) -> Model:
@@ -105,7 +106,7 @@ def _load(source: str | None) -> Model:
 
 
 def _skills(model: Model) -> list[str]:
-    return list(model.skills) if isinstance(model, Skilled) else []
+    return list(model.skills)
 
 
 def _named(sources: Sequence[str]) -> dict[str, str | None]:

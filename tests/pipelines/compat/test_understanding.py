@@ -154,7 +154,7 @@ def test_masks_of_a_long_text_are_filled(bert_masked):
     found = fill(f"{LONG} Wear a [MASK]! {LONG}")
     assert found[0]["sequence"].count("wear a ") == 9
     assert len(found) == 5
-    assert found[0]["token_str"] == bert_masked.ours.fill(f"{LONG} Wear a [MASK]! {LONG}", top=1).predictions[0].token
+    assert found[0]["token_str"] == bert_masked.ours.fill(f"{LONG} Wear a [MASK]! {LONG}", top_k=1).predictions[0].token
 
 
 def test_what_is_refused_of_masks(bert_masked):

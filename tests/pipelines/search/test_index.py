@@ -19,7 +19,7 @@ DOCUMENTS = [*SENTENCES, " ".join(SENTENCES)]
 
 @pytest.fixture(scope="module")
 def index(model):
-    return model.index(DOCUMENTS, longest=70)
+    return model.index(DOCUMENTS, max_characters=70)
 
 
 @pytest.mark.parametrize("method", ["vectors", "bm25", "hybrid"])
@@ -187,7 +187,7 @@ def test_nothing_to_search_and_no_text(model):
 
 
 def test_one_search_needs_no_index(model):
-    assert model.search("the bank", SENTENCES, top=2) == model.index(SENTENCES).search("the bank", top=2)
+    assert model.search("the bank", SENTENCES, top_k=2) == model.index(SENTENCES).search("the bank", top=2)
 
 
 def test_half_precision_is_still_the_same_model(index, folder, tmp_path):

@@ -11,9 +11,9 @@ from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.summarisation import LONGEST as SUMMARY
-from clearhead.pipelines.summarisation import USUAL, WINDOW, prefix_of
-from clearhead.pipelines.translation import Portions, check_reads, portions, room_for
+from clearhead.pipelines.summarisation import MAX_NEW_TOKENS as SUMMARY
+from clearhead.pipelines.summarisation import USUAL, WINDOW, summary_prefix
+from clearhead.pipelines.translation import SentenceChunks, check_reads, room_for, sentence_chunks
 
 _TOP_K = 50  # what `generate` samples from unless told otherwise
 _NEW_TOKENS = 256  # at most, unless told otherwise
@@ -80,14 +80,14 @@ class GenerateOptions(Options):
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k
         return GenerationConfig(
-            beams=beams,
-            best=several,
+            num_beams=beams,
+            num_return_sequences=several,
             length_penalty=self.length_penalty,
             sampling=Sampling(temperature=self.temperature, top_k=top_k, top_p=self.top_p) if self.do_sample else None,
-            least=self.min_new_tokens or max(0, (self.min_length or 0) - prompt),
+            min_new_tokens=self.min_new_tokens or max(0, (self.min_length or 0) - prompt),
             repetition_penalty=self.repetition_penalty,
-            no_repeat=self.no_repeat_ngram_size,
-            stop=(stop,) if isinstance(stop, str) else tuple(stop),
+            no_repeat_ngram_size=self.no_repeat_ngram_size,
+            stop_strings=(stop,) if isinstance(stop, str) else tuple(stop),
         )
 
 
@@ -194,14 +194,15 @@ class Text2Text(Pipeline[Text2TextOptions]):
         writer, prefix = self.model.writer, self._prefix(options)
         limit = room_for(writer, prefix, WINDOW)
         config = options.config(_START, beams=self.beams)
-        cut = [portions(writer.tokenizer, text, limit, whole=True) for text in inputs]
+        cut = [sentence_chunks(writer.tokenizer, text, limit, whole=True) for text in inputs]
         read = writer.ids([prefix + portion for one in cut for portion in one.texts or [""]])
         written = iter(writer.write(read, [options.limit(_START)] * len(read), config))
         for one in cut:
             found = [next(written) for _ in one.texts or [""]]
-            yield [self._dictionary(one, [ways[way].tokens for ways in found], options) for way in range(config.best)]
+            several = range(config.num_return_sequences)
+            yield [self._dictionary(one, [ways[way].tokens for ways in found], options) for way in several]
 
-    def _dictionary(self, cut: Portions, new: list[list[int]], options: Text2TextOptions) -> dict[str, Any]:
+    def _dictionary(self, cut: SentenceChunks, new: list[list[int]], options: Text2TextOptions) -> dict[str, Any]:
         if options.return_tensors:
             return {f"{self.key}_token_ids": [token for tokens in new for token in tokens]}
         decoded = [self.model.tokenizer.decode(tokens) for tokens in new]
@@ -210,8 +211,8 @@ class Text2Text(Pipeline[Text2TextOptions]):
 
 _T5_SUMMARIES = {
     "length_penalty": USUAL["length_penalty"],
-    "no_repeat_ngram_size": USUAL["no_repeat"],
-    "min_length": USUAL["least"],
+    "no_repeat_ngram_size": USUAL["no_repeat_ngram_size"],
+    "min_length": USUAL["min_new_tokens"],
     "max_length": SUMMARY,
 }
 
@@ -229,7 +230,7 @@ class Summarization(Text2Text):
 
     def _prefix(self, options: Text2TextOptions) -> str:
         """T5's word for it."""
-        return prefix_of(self.model.writer)
+        return summary_prefix(self.model.writer)
 
 
 class Translation(Text2Text):

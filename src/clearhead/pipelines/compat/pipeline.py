@@ -19,7 +19,7 @@ from clearhead.pipelines.compat.understanding import (
     TextClassification,
     ZeroShotClassification,
 )
-from clearhead.pipelines.model import Model, Skilled, load
+from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 
 # v4's name of a task -> what does it
@@ -77,7 +77,7 @@ def pipeline(
     if tokenizer is not None:
         own = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
         loaded = Model(replace(loaded.checkpoint, tokenizer=own))
-    if isinstance(loaded, Skilled) and task in _USES:
+    if task in _USES:
         loaded = loaded.able(_USES[task])
     return TASKS[task](loaded, **options)
 

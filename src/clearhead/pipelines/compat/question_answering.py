@@ -44,8 +44,8 @@ class QuestionOptions(Options):
         window = min(384, positions) if self.max_seq_len is None else self.max_seq_len
         overlap = min(window // 2, 128) if self.doc_stride is None else self.doc_stride
         return Search(
-            top=self.best,
-            longest=longest,
+            top_k=self.best,
+            max_answer_length=longest,
             window=window,
             overlap=overlap,
             whole_words=self.align_to_words is not False,
@@ -77,7 +77,7 @@ class QuestionAnswering(Pipeline[QuestionOptions]):
             nothing = {"score": null if options.handle_impossible_answer else 0.0, "start": 0, "end": 0, "answer": ""}
             if options.handle_impossible_answer or not found:
                 found.append(nothing)
-            best = sorted(found, key=lambda one: -one["score"])[: search.top]
+            best = sorted(found, key=lambda one: -one["score"])[: search.top_k]
             yield best[0] if len(best) == 1 else best
 
 
@@ -120,10 +120,10 @@ def _answers(
     null = 1.0
     for window, table in zip(windows, tables, strict=True):
         passage = window.passage
-        spans = SpanTable.of(len(passage), [0], [passage], [_log_probs(table, passage)], search.longest)
+        spans = SpanTable.of(len(passage), [0], [passage], [_log_probs(table, passage)], search.max_answer_length)
         null = min(null, math.exp(spans.null))
         best = spans_of_text(context, pieces, spans, search, offset=window.first)
-        for start, end, log_prob in islice(best, search.top):
+        for start, end, log_prob in islice(best, search.top_k):
             text = context[start:end]
             same = found.setdefault(text.lower(), {"score": 0.0, "start": start, "end": end, "answer": text})
             same["score"] += math.exp(log_prob)

@@ -126,7 +126,9 @@ class ZeroShotClassification(Pipeline[ZeroShotOptions]):
 
     def _results(self, inputs: Sequence[str], options: ZeroShotOptions) -> Iterator[Any]:
         labels = _parsed(options.candidate_labels)
-        found = self.model.zero_shot(inputs, labels, template=options.hypothesis_template, multi=options.multi_label)
+        found = self.model.zero_shot(
+            inputs, labels, hypothesis_template=options.hypothesis_template, multi_label=options.multi_label
+        )
         for text, one in zip(inputs, found, strict=True):
             yield {"sequence": text, "labels": list(one.scores), "scores": list(one.scores.values())}
 
@@ -164,7 +166,7 @@ class FillMask(Pipeline[FillOptions]):
         top = 5 if options.top_k is None else options.top_k
         at_least_one("top_k", top)
         targets = None if options.targets is None else _target_ids(tokenizer, options.targets)
-        filled = fill(self.model.network, tokenizer, inputs, top=top, candidates=targets)
+        filled = fill(self.model.network, tokenizer, inputs, top_k=top, candidates=targets)
         for text, found in zip(inputs, filled, strict=True):
             yield _dictionaries(tokenizer, text, found)
 

@@ -16,7 +16,8 @@ from clearhead.data.report import DatasetReport, describe, label_of
 from clearhead.errors import BadConfig, BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.hub.card import write_card
-from clearhead.hub.checkpoint import is_recurrent, read_outline
+from clearhead.hub.checkpoint import read_outline
+from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector

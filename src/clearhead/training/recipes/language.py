@@ -15,12 +15,12 @@ from clearhead.data.rng import BatchSource
 from clearhead.data.seq2seq import SpanCorrupted, SpanCorruption
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig
-from clearhead.hub.checkpoint import RecurrentModel, is_recurrent
+from clearhead.hub.checkpoint import recurrent_checkpoint
 from clearhead.hub.config import read_config
 from clearhead.io import read_object
 from clearhead.models import RECURRENT_FAMILIES, elmo, gpt, rnnlm, t5, xlnet
 from clearhead.nn.embeddings import spell
-from clearhead.pipelines.model import Model, Recurrent, load
+from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import without_dropout
@@ -40,7 +40,6 @@ from clearhead.training.tasks.language import BothNeighbours, GuessInOrder, Next
 from clearhead.training.tasks.task import Task
 
 Objective = Literal["causal", "spans", "permutation", "bidirectional"]
-LanguageModel = Model | Recurrent
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,7 @@ def recipe_for(
     """
     if start is not None:
         plan = recipe_for(model_type(start), None, objective)
-        found = RecurrentModel.load(start).network.config if is_recurrent(start) else read_config(start).config
-        return replace(plan, model=found)
+        return replace(plan, model=read_config(start).config)
     family = FIRST.get(objective or "", "gpt2") if family is None else family
     if family not in FAMILIES:
         raise BadConfig(f"{family!r} does not learn by {objective!r}; choose one of {', '.join(FAMILIES)}")
@@ -141,7 +139,7 @@ def pretrain_language(
     *,
     start: Path | None = None,
     **options: Unpack[RunOptions],
-) -> tuple[LanguageModel, TrainResult]:
+) -> tuple[Model, TrainResult]:
     """Train a model from scratch, or go on from the folder `start`, and save it in `out`; a stopped run goes on.
 
     For the other options see `recipes.run.RunOptions`.
@@ -152,7 +150,7 @@ def pretrain_language(
         check_fit(model, recipe.length)
 
     def save(training: Training) -> None:
-        save_with_card(model if isinstance(model, Model) else model.held, out, training)
+        save_with_card(model, out, training)
 
     result = train_on_text(
         task_of(recipe.objective, model.network),
@@ -187,11 +185,11 @@ def task_of(objective: Objective, network: Any) -> Task:
     return _TASKS[objective](network)
 
 
-def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> LanguageModel:
+def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Model:
     """Make the model of a recipe with fresh weights, or open the one in `start`."""
     torch.manual_seed(recipe.train.seed)
     if start is not None:
-        found: LanguageModel = Recurrent(RecurrentModel.load(start)) if is_recurrent(start) else load(start)
+        found = load(start)
         check_tokenizer(start, found.tokenizer, tokenizer)
         return found
     before, after = document_boundaries(tokenizer)
@@ -211,7 +209,7 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
         if recipe.family == "elmo":
             words = [tokenizer.id_to_token(i) or "" for i in range(config.vocab_size)]
             network.spelling.copy_(spell(words, config.max_characters))
-        return Recurrent(RecurrentModel(recipe.family, network, tokenizer))
+        return Model(recurrent_checkpoint(recipe.family, network, tokenizer))
     head = "permutation_lm" if recipe.objective == "permutation" else "causal_lm"
     return Model.create(config, tokenizer, heads={head: config.vocab_size})
 

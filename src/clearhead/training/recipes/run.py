@@ -12,8 +12,7 @@ from clearhead.data.shards import Shards, find_shards, tokenise
 from clearhead.errors import require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
-from clearhead.hub.card import model_card, recurrent_card, write_card
-from clearhead.hub.checkpoint import RecurrentModel
+from clearhead.hub.card import model_card, write_card
 from clearhead.hub.config import read_config
 from clearhead.io import Progress, staged
 from clearhead.nn.attention import Attend
@@ -215,9 +214,7 @@ def without_attention_dropout(model: Model) -> None:
             module.dropout = 0.0
 
 
-def save_with_card(
-    model: Model | RecurrentModel, folder: Path, training: Training, *, base_model: str | None = None
-) -> None:
+def save_with_card(model: Model, folder: Path, training: Training, *, base_model: str | None = None) -> None:
     """Save the model and, where there is none yet, a README.md that says what it is and how it was trained.
 
     `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
@@ -225,13 +222,10 @@ def save_with_card(
     model.save(folder)
     name = folder.resolve().name
     base_model = None if base_model is None or Path(base_model).exists() else base_model
-    if isinstance(model, RecurrentModel):
-        card = recurrent_card(model, name=name, base_model=base_model)
-    else:
-        sentences = model.checkpoint.sentence is not None
-        card = model_card(
-            read_config(folder), name=name, parameters=model.parameters, sentences=sentences, base_model=base_model
-        )
+    sentences = model.checkpoint.sentence is not None
+    card = model_card(
+        read_config(folder), name=name, parameters=model.parameters, sentences=sentences, base_model=base_model
+    )
     write_card(f"{card}\n{training_section(training)}", folder)
 
 

@@ -18,7 +18,8 @@ from clearhead.errors import NotFound, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
-from clearhead.hub.checkpoint import RecurrentModel, is_recurrent, read_outline
+from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint
+from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.io import read_object
 from clearhead.models import GENERATORS, RECURRENT_FAMILIES
@@ -70,9 +71,6 @@ class Translate:
             require(free, f"{name}={value} is for a new model; one that is there has its own, so leave it out")
 
 
-Translator = Model | RecurrentModel
-
-
 def recipe_for(model: str | Path) -> Translate:
     """Plan a run for a new model, by its name in NEW, or for one that is there."""
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
@@ -96,7 +94,7 @@ def translate(
     recipe: Translate | None = None,
     columns: Sequence[str | None] = (None, None),
     **options: Unpack[RunOptions],
-) -> FinetuneResult[Translator]:
+) -> FinetuneResult[Model]:
     """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
     `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
@@ -145,7 +143,7 @@ def first_look(
     return {name: read_parallel(files, first=first, second=second) for name, files in sets.items()}
 
 
-def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) -> Translator:
+def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) -> Model:
     """Make a new model with a tokenizer for both languages, or load one."""
     if recipe.model is None:
         return _loaded(model)
@@ -155,7 +153,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     config = replace(recipe.model, **ids)
     if isinstance(config, Seq2SeqConfig):
         config = replace(config, bos_token_id=tokenizer.cls_id)
-        return RecurrentModel(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer)
+        return Model(recurrent_checkpoint(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer))
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
 
 
@@ -170,21 +168,21 @@ def _metrics(task: Translation, source: BatchSource, device: str) -> Metrics:
     return {"perplexity": perplexity([nll], [int(count)]), "accuracy": 100 * right / count}
 
 
-def _bleu(translator: Translator, pairs: Sequence[PairExample], recipe: Translate) -> Metrics:
+def _bleu(translator: Model, pairs: Sequence[PairExample], recipe: Translate) -> Metrics:
     """Translate greedily and compare, if sacrebleu is there to do so."""
     if find_spec("sacrebleu") is None:
         return {}
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    written = translate_texts(translator.network, translator.tokenizer, sources, longest=recipe.length - 1)
+    written = translate_texts(translator.network, translator.tokenizer, sources, max_tokens=recipe.length - 1)
     return {"bleu": bleu(references, written).score}
 
 
-def _loaded(model: str | Path) -> Translator:
+def _loaded(model: str | Path) -> Model:
     folder = _check_start(model)
-    if is_recurrent(folder):
-        return RecurrentModel.load(folder)
     loaded = load(folder)
-    require("causal_lm" in loaded.network.heads, f"{model} {_WRITES_NOT}", WrongTask)
+    require(
+        loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads, f"{model} {_WRITES_NOT}", WrongTask
+    )
     return loaded
 
 

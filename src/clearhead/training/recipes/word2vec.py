@@ -77,7 +77,7 @@ def train_vectors(
         recipe,
         batches=batches,
         measure=None,
-        save=lambda training: save_with_card(vectors.held, out, training),
+        save=lambda training: save_with_card(vectors.model, out, training),
         **options,
     )
     return vectors, result
