@@ -211,6 +211,14 @@ def write_json(content: object, path: Path, **how: Any) -> None:
     path.write_text(json.dumps(content, **{"indent": 2, **how}) + "\n", encoding="utf-8")
 
 
+def write_text(text: str, path: Path) -> None:
+    """Write a file that a user named."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+
+
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
     """Give an empty folder to write files into; at the end each is moved into `folder`, complete and on disk.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clearhead.data.formats import strings
 from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, check_lengths, require
-from clearhead.io import read_lines
+from clearhead.io import read_lines, write_text
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
@@ -73,10 +73,7 @@ def read_summaries(source: str | Path, column: str | None = None) -> list[str]:
 def write_summaries(path: Path, summaries: Sequence[str]) -> None:
     """Write summaries as `read_summaries` reads them, line breaks kept."""
     require(path.suffix == ".jsonl", f"{path}: summaries are written as JSON lines; name a .jsonl file", BadInput)
-    try:
-        path.write_text("".join(json.dumps({"summary": text}) + "\n" for text in summaries), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+    write_text("".join(json.dumps({"summary": text}) + "\n" for text in summaries), path)
 
 
 def words(text: str, *, stem: bool = False) -> list[str]:

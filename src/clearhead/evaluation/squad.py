@@ -1,5 +1,6 @@
 """SQuAD 1.1 and 2.0 by the rules of the official scripts, in percent; prediction files and n-best lists."""
 
+import json
 import math
 import re
 import string
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from clearhead.data.examples import QuestionExample
 from clearhead.errors import BadInput, check_ids, require
-from clearhead.io import read_json, write_json
+from clearhead.io import read_json, write_text
 
 Golds = Mapping[str, Sequence[str]]
 
@@ -242,19 +243,13 @@ def _read(path: str | Path, what: str, fits: Callable[[Any], bool]) -> dict[str,
 
 def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
     """Write answers as `read_predictions` and the official scripts read them."""
-    _write(path, dict(predictions))
+    write_text(json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n", Path(path))
 
 
 def write_nbest(path: str | Path, nbest: NBest) -> None:
     """Write the candidates of each question, best first."""
-    _write(path, {name: [candidate._asdict() for candidate in given] for name, given in nbest.items()})
-
-
-def _write(path: str | Path, content: Any) -> None:
-    try:
-        write_json(content, Path(path), ensure_ascii=False, indent=1)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+    lists = {name: [candidate._asdict() for candidate in given] for name, given in nbest.items()}
+    write_text(json.dumps(lists, ensure_ascii=False, indent=1) + "\n", Path(path))
 
 
 def score_files(
