@@ -9,7 +9,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput, ClearheadError
 from clearhead.training.checkpoint import network_tensors
 from clearhead.training.distributed import Ranks
-from clearhead.training.step import Passes, _Weighed, checkpointed, in_half, split, split_batch
+from clearhead.training.step import ForwardBackward, _Weighted, activation_checkpointing, in_half, split, split_batch
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 CPU = torch.device("cpu")
@@ -30,9 +30,9 @@ def gradients(batches: list[Batch], pieces: int = 1, dropout: float = 0.0, **cha
     task = ToyTask(dropout=dropout)
     chosen = settings(clip=float("inf"), **changes)
     totals = {part: sum(task.counts(batch)[part] for batch in batches) for part in task.weights}
-    with checkpointed(task.network, chosen.checkpointing):
-        passes = Passes(task, chosen, CPU, Ranks())
-        passes.gradients([(index, batch, True) for index, batch in enumerate(batches)], totals, pieces)
+    with activation_checkpointing(task.network, chosen.checkpointing):
+        backprop = ForwardBackward(task, chosen, CPU, Ranks())
+        backprop.run([(index, batch, True) for index, batch in enumerate(batches)], totals, pieces)
     return {name: weight.grad for name, weight in task.network.named_parameters() if weight.grad is not None}
 
 
@@ -72,14 +72,14 @@ def test_half_precision_is_near(batches):
 def test_copies_in_half_precision_leave_shared_parameters_in_place(batches):
     task = ToyTask(dropout=0.0)  # its heads share a pooler, and one is tied to the embeddings
     before = dict(task.network.named_parameters())
-    half = in_half(_Weighed(task))
+    half = in_half(_Weighted(task))
     for batch in batches:
         half(batch, torch.ones(2))[0].backward()
     after = dict(task.network.named_parameters())
     assert all(after[name] is weight for name, weight in before.items())
     plain = ToyTask(dropout=0.0)
     for batch in batches:
-        _Weighed(plain)(batch, torch.ones(2))[0].backward()
+        _Weighted(plain)(batch, torch.ones(2))[0].backward()
     for name, weight in plain.network.named_parameters():
         ours = after[name].grad
         assert (weight.grad is None) == (ours is None)

@@ -13,7 +13,7 @@ from clearhead.nn import attention as attend
 from clearhead.nn.attention import MaskSpec
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.training.step import _Weighed, in_half, mark, steady
+from clearhead.training.step import _Weighted, fix_max_length, in_half, mark_dynamic
 from clearhead.training.tasks.classification import Classify, FindSpans, TagTokens
 from clearhead.training.tasks.language import MaskedLM
 from clearhead.training.tasks.task import Task
@@ -60,7 +60,7 @@ def make_batch(index: int) -> Batch:
         "tags": torch.where(torch.arange(total) % 4 == 0, -100, torch.arange(total) % 3),
     }
     sequences = [draw.integers(0, 40, size=length).tolist() for length in lengths]
-    return steady(Batch.of(sequences, [[0] * length for length in lengths], targets), LENGTH)
+    return fix_max_length(Batch.of(sequences, [[0] * length for length in lengths], targets), LENGTH)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it loads its compiler
@@ -73,12 +73,12 @@ def test_few_compilations_for_batches_of_all_shapes(monkeypatch, kind):
     monkeypatch.setattr(attend, "fastest", lambda *_: "varlen")
     task, plain = make_task(kind), make_task(kind)
     counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(in_half(_Weighed(task)), backend=counter, fullgraph=True)
+    compiled = torch.compile(in_half(_Weighted(task)), backend=counter, fullgraph=True)
     batches = [make_batch(index) for index in range(20)]
     assert len({(batch.layout.batch, batch.tokens) for batch in batches}) > 15
     for batch in batches:
-        mark(batch)
-        ours, theirs = (run(batch, torch.ones(1))[0] for run in (compiled, _Weighed(plain)))
+        mark_dynamic(batch)
+        ours, theirs = (run(batch, torch.ones(1))[0] for run in (compiled, _Weighted(plain)))
         ours.backward()
         assert_close(ours, theirs, atol=0.5, rtol=0.05)
     assert counter.frame_count <= 2

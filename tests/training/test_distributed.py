@@ -14,7 +14,7 @@ from clearhead.errors import BadConfig
 from clearhead.training.checkpoint import checkpoints
 from clearhead.training.distributed import Ranks, Sharding
 from clearhead.training.loop import TrainResult
-from clearhead.training.step import Passes
+from clearhead.training.step import ForwardBackward
 from training.pair import train_spoilt
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
@@ -86,7 +86,7 @@ def test_two_processes_go_back_together(tmp_path):
 def test_shards_are_not_compiled():
     task = ToyTask()
     with pytest.raises(BadConfig, match="in shards is not compiled; set compile=False or shard=False"):
-        Passes(task, settings(compile=True), torch.device("cpu"), Ranks(), Sharding(task.network))
+        ForwardBackward(task, settings(compile=True), torch.device("cpu"), Ranks(), Sharding(task.network))
 
 
 def test_shards_of_one_process_are_the_whole(tmp_path):

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from clearhead.errors import ClearheadError
 from clearhead.training.checkpoint import checkpoints, network_tensors
-from clearhead.training.monitor import SETTLED, Noise, is_bad
+from clearhead.training.monitor import SETTLED, RunningStats, is_bad
 from clearhead.training.optim import make_optimisers, optimiser_tensors
 from clearhead.training.settings import Every
 from clearhead.training.step import PendingMetrics
@@ -19,8 +19,8 @@ from training.toy import Poisoned, ToyTask, final_tensors, network, rows, run, s
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def settled(values: list[float]) -> Noise:
-    noise = Noise()
+def settled(values: list[float]) -> RunningStats:
+    noise = RunningStats()
     for value in values:
         noise.add(value)
     return noise
@@ -40,7 +40,7 @@ def test_what_a_bad_step_is():
     assert bad(1e4, 6.0)
     assert not bad(1e4, 1.0)  # leaving a plateau
     assert not bad(1.0, 6.0)  # a hard batch, and clipping is enough
-    assert not is_bad(Noise(), Noise(), torch.tensor(1e4), torch.tensor(6.0))  # too early to tell
+    assert not is_bad(RunningStats(), RunningStats(), torch.tensor(1e4), torch.tensor(6.0))  # too early to tell
 
 
 def test_a_lasting_new_level_is_accepted():

@@ -62,18 +62,18 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """Move everything to a device, without waiting for it."""
-        layout = replace(
-            self.layout,
-            offsets=self.layout.offsets.to(device, non_blocking=True),
-            positions=self.layout.positions.to(device, non_blocking=True),
-        )
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """Apply a function to every tensor."""
+        layout = self.layout
         return replace(
             self,
-            ids=self.ids.to(device, non_blocking=True),
-            layout=layout,
-            segments=None if self.segments is None else self.segments.to(device, non_blocking=True),
-            targets={name: target.to(device, non_blocking=True) for name, target in self.targets.items()},
-            source=None if self.source is None else self.source.to(device),
+            ids=function(self.ids),
+            layout=replace(layout, offsets=function(layout.offsets), positions=function(layout.positions)),
+            segments=None if self.segments is None else function(self.segments),
+            targets={name: function(target) for name, target in self.targets.items()},
+            source=None if self.source is None else self.source.map(function),
         )
 
 

@@ -17,9 +17,17 @@ from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError
 from clearhead.hub.weights import read_tensors, write_tensors
 from clearhead.io import read_object, staged_whole, write_json
 from clearhead.training.distributed import Ranks, Sharding
-from clearhead.training.monitor import Noise
+from clearhead.training.monitor import RunningStats
 from clearhead.training.optim import load_optimisers, optimiser_tensors
 from clearhead.training.settings import Settings
+
+TENSORS = "training.safetensors"
+NUMBERS = "state.json"
+ROLLBACKS = 2  # before giving up
+_UNFINISHED = ".unfinished-"
+_FREE = {"every", "compile", "checkpointing"}  # these may change when a run goes on; every.evaluate may not
+
+OnSave = Callable[[Path], None]
 
 
 @dataclass(kw_only=True)
@@ -35,115 +43,222 @@ class State:
     pace: float = 0.0  # seconds of the last step that was not a session's first
     closing: float = 0.0  # seconds of the longest evaluation and saving
     sums: dict[str, list[float]] = field(default_factory=dict)  # since the last log: name -> [sum, count]
-    norms: Noise = field(default_factory=Noise)
-    losses: Noise = field(default_factory=Noise)
+    norms: RunningStats = field(default_factory=RunningStats)
+    losses: RunningStats = field(default_factory=RunningStats)
     bad: int = 0  # steps skipped in a row
     rollbacks: int = 0
     best: float | None = None
     best_step: int | None = None
     stale: int = 0  # evaluations since the best
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the fields; JSON keeps every bit of a float."""
-        return asdict(self)
+    def add(self, name: str, value: float, count: float) -> None:
+        """Add to the sum and the count of a metric."""
+        before = self.sums.get(name, (0.0, 0.0))
+        self.sums[name] = [before[0] + value, before[1] + count]
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        """Read what `to_json` gave."""
+        """Read the fields as `asdict` gave them; JSON keeps every bit of a float."""
         try:
-            noise = {name: Noise(**content[name]) for name in ("norms", "losses")}
-            return cls(**{**content, **noise})
+            stats = {name: RunningStats(**content[name]) for name in ("norms", "losses")}
+            return cls(**{**content, **stats})
         except (TypeError, KeyError) as error:
             raise BadCheckpoint(
                 f"the training state does not fit this version of clearhead ({error}); start in another folder"
             ) from None
 
 
-TENSORS = "training.safetensors"
-NUMBERS = "state.json"
-_UNFINISHED = ".unfinished-"
-_FREE = {"every", "compile", "checkpointing"}  # these may change when a run goes on; every.evaluate may not
+class CheckpointManager:
+    """Saves and loads; the first rank writes, all read."""
 
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        fingerprint: Mapping[str, object],
+        network: nn.Module,
+        optimisers: list[Optimizer],
+        ranks: Ranks,
+        sharding: Sharding,
+        on_save: OnSave | None,
+    ) -> None:
+        self._folder, self._settings, self._fingerprint, self._network = folder, settings, fingerprint, network
+        self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
 
-def save(
-    folder: Path,
-    name: str,
-    state: State,
-    settings: Settings,
-    fingerprint: Mapping[str, object],
-    network: nn.Module,
-    memories: dict[str, Tensor],
-    on_save: Callable[[Path], None] | None,
-) -> Path:
-    """Write a checkpoint folder: first under another name, then renamed when all of it is on disk.
+    def resume(self) -> State:
+        """Load the newest checkpoint, if there is one."""
+        if self._ranks.first:
+            for path in self._folder.glob(f"{_UNFINISHED}*"):  # what a killed run left
+                shutil.rmtree(path, ignore_errors=True)
+        found = checkpoints(self._folder)
+        state = self._load(found[-1]) if found else State()
+        if self._ranks.first:
+            for path in checkpoints(self._folder, "best"):
+                if step_of(path) > state.step:  # this evaluation comes again
+                    _remove(path)
+        (step,) = self._ranks.from_first([state.step])
+        if step != state.step:
+            raise BadInput(
+                f"{self._folder} holds step {state.step} for rank {self._ranks.rank} and step {step:.0f} for rank 0; "
+                "give a folder on a disk that all ranks share"
+            )
+        return state
 
-    `memories` are the optimisers'. `on_save` may add files, such as the model for use; they are part of the whole.
-    """
-    target = folder / name
-    if target.exists():  # the same step of the same run: it holds the same
-        return target
-    stage = folder / f"{_UNFINISHED}{name}"
-    try:
-        with staged_whole(target, stage):
-            tensors = {f"network.{key}": value for key, value in network_tensors(network).items()}
-            tensors |= {f"optimiser.{key}": value for key, value in memories.items()}
-            write_tensors(tensors, stage / TENSORS)
+    def save(self, state: State, elapsed: float, *, planned: bool) -> None:
+        """Write a checkpoint and remove those no longer needed.
+
+        One that was not planned, which Ctrl-C made, leaves what an undisturbed run would go back to.
+        """
+        states = optimiser_tensors(self._optimisers, self._network)
+        self._write("step", replace(state, elapsed=elapsed), states)
+        if self._ranks.first:
+            wanted = [*self._to_average(state), *([] if planned else self._to_go_back_to(state))]
+            for path in checkpoints(self._folder)[: -self._settings.every.keep]:
+                if path not in wanted:
+                    _remove(path)
+            # only now: a checkpoint before this one may have remembered another best
+            for path in checkpoints(self._folder, "best") if planned else ():
+                if step_of(path) != state.best_step:
+                    _remove(path)
+        self._ranks.wait()
+
+    def save_best(self, state: State) -> None:
+        """Write the weights of the best evaluation so far."""
+        self._write("best", state, {})
+        self._ranks.wait()
+
+    def load_best(self, state: State) -> None:
+        """Put the weights of the best evaluation into the network."""
+        if state.best_step not in (None, state.step):
+            self._load_mean([self._folder / _name("best", state.best_step or 0)])
+
+    def average(self, state: State) -> None:
+        """Put the mean weights of the last checkpoints into the network, if the settings ask for it."""
+        if self._settings.every.average > 1:
+            self._load_mean(self._to_average(state))
+
+    def roll_back(self, state: State) -> State:
+        """Go back to the last planned checkpoint before the bad steps, and on with the batches that come next.
+
+        One that Ctrl-C made is passed over, so that an interrupted run goes the way of an undisturbed one.
+        """
+        planned = self._to_go_back_to(state)
+        if not planned or state.rollbacks == ROLLBACKS:
+            raise ClearheadError(
+                f"training diverged at step {state.step}: {state.bad} steps in a row had a loss or gradient that was "
+                f"not finite or far too large, {state.rollbacks} times gone back; lower learning_rate (it is "
+                f"{self._settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
+            )
+        self._ranks.wait()
+        older = self._load(planned[-1])
+        if self._ranks.first:
+            for path in checkpoints(self._folder):
+                if step_of(path) > older.step:
+                    _remove(path)
+        self._ranks.wait()
+        return replace(
+            older,
+            index=state.index,
+            pieces=state.pieces,
+            rollbacks=state.rollbacks + 1,
+            elapsed=state.elapsed,
+            setup=state.setup,
+            pace=state.pace,
+            closing=state.closing,
+        )
+
+    def _to_go_back_to(self, state: State) -> list[Path]:
+        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
+        return [path for path in checkpoints(self._folder) if step_of(path) in steps][-1:]
+
+    def _to_average(self, state: State) -> list[Path]:
+        """The last checkpoints that were planned, this step's included; one that Ctrl-C made is passed over."""
+        every = self._settings.every.save
+        planned = [
+            path for path in checkpoints(self._folder) if step_of(path) % every == 0 or step_of(path) == state.step
+        ]
+        return planned[-self._settings.every.average :]
+
+    def _write(self, kind: str, state: State, states: dict[str, Tensor]) -> None:
+        """Write a checkpoint folder with the optimisers' states; `on_save` may add files, such as the model for use."""
+        target = self._folder / _name(kind, state.step)
+        with self._sharding.whole():
+            tensors = network_tensors(self._network)
+            self._check_finite(tensors, state)
+            if not self._ranks.first or target.exists():  # the same step of the same run: it holds the same
+                return
             numbers = {
                 "data_order": DATA_ORDER,
-                "state": state.to_json(),
-                "settings": settings.to_json(),
-                "made_of": fingerprint,
+                "state": asdict(state),
+                "settings": self._settings.to_json(),
+                "made_of": self._fingerprint,
             }
-            write_json(numbers, stage / NUMBERS, indent=1)
-            if on_save is not None:
-                on_save(stage)
-    except (OSError, SafetensorError) as error:
-        raise BadInput(
-            f"cannot save to {target}: {error}; earlier checkpoints are whole: make room and start again to resume"
-        ) from error
-    return target
+            try:
+                with staged_whole(target, self._folder / f"{_UNFINISHED}{target.name}") as stage:
+                    named = {f"network.{name}": tensor for name, tensor in tensors.items()}
+                    named |= {f"optimiser.{name}": tensor for name, tensor in states.items()}
+                    write_tensors(named, stage / TENSORS)
+                    write_json(numbers, stage / NUMBERS, indent=1)
+                    if self._on_save is not None:
+                        self._on_save(stage)
+            except (OSError, SafetensorError) as error:
+                raise BadInput(
+                    f"cannot save to {target}: {error}; earlier checkpoints are whole: "
+                    "make room and start again to resume"
+                ) from error
 
+    def _check_finite(self, tensors: dict[str, Tensor], state: State) -> None:
+        """Refuse weights that no use and no further step could mend; what was saved before stays."""
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise ClearheadError(
+                    f"training diverged at step {state.step}: {name} holds numbers that are not finite, so that "
+                    f"nothing was saved of this step; lower learning_rate (it is {self._settings.learning_rate})"
+                )
 
-def load(
-    path: Path, settings: Settings, fingerprint: Mapping[str, object], network: nn.Module
-) -> tuple[State, dict[str, Tensor]]:
-    """Read a checkpoint folder into the network; the settings must be those it was made with, and what it is made of.
+    def _load(self, path: Path) -> State:
+        """Read a checkpoint folder; settings and fingerprint must be those it was made with."""
+        numbers = read_object(path / NUMBERS)
+        if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
+            raise BadCheckpoint(
+                f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before"
+            )
+        self._check_same(numbers)
+        state = State.from_json(numbers["state"])
+        tensors = read_tensors(path / TENSORS)
+        with self._sharding.whole():
+            load_network(self._network, _under("network.", tensors), path)
+        load_optimisers(self._optimisers, self._network, _under("optimiser.", tensors))
+        return state
 
-    Gives the state, and the optimisers' memories for `load_optimisers`.
-    """
-    numbers = read_object(path / NUMBERS)
-    if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
-        raise BadCheckpoint(f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before")
-    if (began := numbers.get("data_order", 1)) != DATA_ORDER:
-        raise BadConfig(
-            f"the run in {path.parent} draws its data in order {began}, this version of clearhead in order "
-            f"{DATA_ORDER}; end the run with the version that began it, or choose another folder"
-        )
-    then, now = numbers["settings"], settings.to_json()
-    same = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
-    same["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
-    known = numbers.get("made_of", {})
-    same |= {name: (known[name], value) for name, value in json.loads(json.dumps(fingerprint)).items() if name in known}
-    _check_same(path.parent, same)
-    tensors = read_tensors(path / TENSORS)
-    load_network(network, _under("network.", tensors), path)
-    return State.from_json(numbers["state"]), _under("optimiser.", tensors)
+    def _check_same(self, numbers: dict[str, Any]) -> None:
+        if (began := numbers.get("data_order", 1)) != DATA_ORDER:
+            raise BadConfig(
+                f"the run in {self._folder} draws its data in order {began}, this version of clearhead in order "
+                f"{DATA_ORDER}; end the run with the version that began it, or choose another folder"
+            )
+        then, now = numbers["settings"], self._settings.to_json()
+        pairs = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
+        pairs["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
+        known, wanted = numbers.get("made_of", {}), json.loads(json.dumps(self._fingerprint))
+        pairs |= {name: (known[name], value) for name, value in wanted.items() if name in known}
+        for name, (old, new) in pairs.items():
+            if old != new:
+                raise BadConfig(
+                    f"the run in {self._folder} was started with {name} = {old}, now it is {new}; "
+                    "resume with the same value or choose another folder"
+                )
 
-
-def load_weights(path: Path, network: nn.Module) -> None:
-    """Read only the network's tensors of a checkpoint folder."""
-    load_network(network, _under("network.", read_tensors(path / TENSORS)), path)
-
-
-def load_mean(paths: Sequence[Path], network: nn.Module) -> None:
-    """Put the mean of several checkpoints' weights into the network; what is no real number comes from the last."""
-    mean: dict[str, Tensor] = {}
-    for path in paths:
-        for name, tensor in _under("network.", read_tensors(path / TENSORS)).items():
-            # doubles, because many small differences are added up
-            share = tensor.double() / len(paths) if tensor.is_floating_point() else tensor
-            mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
-    load_network(network, mean, paths[-1])
+    def _load_mean(self, paths: Sequence[Path]) -> None:
+        """Put the mean of checkpoints' weights into the network; what is no real number comes from the last."""
+        mean: dict[str, Tensor] = {}
+        for path in paths:
+            for name, tensor in _under("network.", read_tensors(path / TENSORS)).items():
+                # doubles, because many small differences are added up
+                share = tensor.double() / len(paths) if tensor.is_floating_point() else tensor
+                mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
+        with self._sharding.whole():
+            load_network(self._network, mean, paths[-1])
 
 
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -177,23 +292,17 @@ def checkpoints(folder: Path, kind: str = "step") -> list[Path]:
     return sorted(path for path in folder.glob(f"{kind}-{'[0-9]' * 8}*") if path.is_dir())
 
 
-def name_of(kind: str, step: int) -> str:
-    """Name a checkpoint so that names sort by step."""
-    return f"{kind}-{step:08d}"
-
-
 def step_of(path: Path) -> int:
     """Read the step from a checkpoint's name."""
     return int(path.name.rsplit("-", 1)[1])
 
 
-def clean(folder: Path) -> None:
-    """Remove what a killed run left unfinished."""
-    for path in folder.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(path, ignore_errors=True)
+def _name(kind: str, step: int) -> str:
+    """Name a checkpoint so that names sort by step."""
+    return f"{kind}-{step:08d}"
 
 
-def remove(path: Path) -> None:
+def _remove(path: Path) -> None:
     """Remove a checkpoint so that a half-removed one is never taken for a whole one."""
     stage = path.with_name(f"{_UNFINISHED}removed-{path.name}")
     path.rename(stage)
@@ -202,154 +311,3 @@ def remove(path: Path) -> None:
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def _check_same(folder: Path, pairs: Mapping[str, tuple[object, object]]) -> None:
-    for name, (old, new) in pairs.items():
-        if old != new:
-            raise BadConfig(
-                f"the run in {folder} was started with {name} = {old}, now it is {new}; "
-                "resume with the same value or choose another folder"
-            )
-
-
-ROLLBACKS = 2  # before giving up
-
-OnSave = Callable[[Path], None]
-
-
-class CheckpointManager:
-    """Saves and loads; the first rank writes, all read."""
-
-    def __init__(
-        self,
-        folder: Path,
-        settings: Settings,
-        fingerprint: Mapping[str, object],
-        network: nn.Module,
-        optimisers: list[Optimizer],
-        ranks: Ranks,
-        sharding: Sharding,
-        on_save: OnSave | None,
-    ) -> None:
-        self._folder, self._settings, self._fingerprint, self._network = folder, settings, fingerprint, network
-        self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
-
-    def resume(self) -> State:
-        """Load the newest checkpoint, if there is one."""
-        if self._ranks.first:
-            clean(self._folder)
-        found = checkpoints(self._folder)
-        state = self._load(found[-1]) if found else State()
-        if self._ranks.first:
-            for path in checkpoints(self._folder, "best"):
-                if step_of(path) > state.step:  # this evaluation comes again
-                    remove(path)
-        (step,) = self._ranks.from_first([state.step])
-        if step != state.step:
-            raise BadInput(
-                f"{self._folder} holds step {state.step} for rank {self._ranks.rank} and step {step:.0f} for rank 0; "
-                "give a folder on a disk that all ranks share"
-            )
-        return state
-
-    def save(self, state: State, elapsed: float, *, planned: bool) -> None:
-        """Write a checkpoint and remove those no longer needed.
-
-        One that was not planned, which Ctrl-C made, leaves what an undisturbed run would go back to.
-        """
-        memories = optimiser_tensors(self._optimisers, self._network)
-        self._write(name_of("step", state.step), replace(state, elapsed=elapsed), memories)
-        if self._ranks.first:
-            wanted = [*self._to_average(state), *([] if planned else self._to_go_back_to(state))]
-            for path in checkpoints(self._folder)[: -self._settings.every.keep]:
-                if path not in wanted:
-                    remove(path)
-            # only now: a checkpoint before this one may have remembered another best
-            for path in checkpoints(self._folder, "best") if planned else ():
-                if step_of(path) != state.best_step:
-                    remove(path)
-        self._ranks.wait()
-
-    def save_best(self, state: State) -> None:
-        """Write the weights of the best evaluation so far."""
-        self._write(name_of("best", state.step), state, {})
-        self._ranks.wait()
-
-    def load_best(self, state: State) -> None:
-        """Put the weights of the best evaluation into the network."""
-        if state.best_step not in (None, state.step):
-            with self._sharding.whole():
-                load_weights(self._folder / name_of("best", state.best_step or 0), self._network)
-
-    def average(self, state: State) -> None:
-        """Put the mean weights of the last checkpoints into the network, if the settings ask for it."""
-        if self._settings.every.average > 1:
-            with self._sharding.whole():
-                load_mean(self._to_average(state), self._network)
-
-    def roll_back(self, state: State) -> State:
-        """Go back to the last planned checkpoint before the bad steps, and on with the batches that come next.
-
-        One that Ctrl-C made is passed over, so that an interrupted run goes the way of an undisturbed one.
-        """
-        planned = self._to_go_back_to(state)
-        if not planned or state.rollbacks == ROLLBACKS:
-            raise ClearheadError(
-                f"training diverged at step {state.step}: {state.bad} steps in a row had a loss or gradient that was "
-                f"not finite or far too large, {state.rollbacks} times gone back; lower learning_rate (it is "
-                f"{self._settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
-            )
-        self._ranks.wait()
-        older = self._load(planned[-1])
-        if self._ranks.first:
-            for path in checkpoints(self._folder):
-                if step_of(path) > older.step:
-                    remove(path)
-        self._ranks.wait()
-        return replace(
-            older,
-            index=state.index,
-            pieces=state.pieces,
-            rollbacks=state.rollbacks + 1,
-            elapsed=state.elapsed,
-            setup=state.setup,
-            pace=state.pace,
-            closing=state.closing,
-        )
-
-    def _to_go_back_to(self, state: State) -> list[Path]:
-        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
-        return [path for path in checkpoints(self._folder) if step_of(path) in steps][-1:]
-
-    def _to_average(self, state: State) -> list[Path]:
-        """The last checkpoints that were planned, this step's included; one that Ctrl-C made is passed over."""
-        every = self._settings.every.save
-        planned = [
-            path for path in checkpoints(self._folder) if step_of(path) % every == 0 or step_of(path) == state.step
-        ]
-        return planned[-self._settings.every.average :]
-
-    def _check_finite(self, state: State) -> None:
-        """Refuse weights that no use and no further step could mend; what was saved before stays."""
-        tensors = network_tensors(self._network).items()
-        broken = [name for name, tensor in tensors if tensor.is_floating_point() and not tensor.isfinite().all()]
-        if broken:
-            raise ClearheadError(
-                f"training diverged at step {state.step}: {broken[0]} holds numbers that are not finite, so that "
-                f"nothing was saved of this step; lower learning_rate (it is {self._settings.learning_rate})"
-            )
-
-    def _write(self, name: str, state: State, memories: dict[str, Tensor]) -> None:
-        with self._sharding.whole():
-            self._check_finite(state)
-            if self._ranks.first:
-                save(
-                    self._folder, name, state, self._settings, self._fingerprint, self._network, memories, self._on_save
-                )
-
-    def _load(self, path: Path) -> State:
-        with self._sharding.whole():
-            state, memories = load(path, self._settings, self._fingerprint, self._network)
-        load_optimisers(self._optimisers, self._network, memories)
-        return state

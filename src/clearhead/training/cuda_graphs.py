@@ -172,7 +172,7 @@ class _Recording:
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
                 return forward(self.text.ids, self.text.layout, self.source or self.text.segments)
 
-        chance = torch.cuda.get_rng_state(device)
+        rng_state = torch.cuda.get_rng_state(device)
         _warm_up(run, weights, device)
         self.forward, self.backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.forward, pool=pool):
@@ -183,7 +183,7 @@ class _Recording:
             pairs = [(w.grad, new) for w, new in zip(weights, found, strict=True) if new is not None]
             torch._foreach_add_([old for old, _ in pairs], [new for _, new in pairs])
         self.hidden = hidden.detach()
-        torch.cuda.set_rng_state(chance, device)  # as if nothing had been recorded
+        torch.cuda.set_rng_state(rng_state, device)  # as if nothing had been recorded
 
 
 class _Replay(torch.autograd.Function):

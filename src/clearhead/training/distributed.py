@@ -44,16 +44,16 @@ class Ranks:
         distributed.all_reduce(added)
         return added.tolist()
 
-    def agree(self, loss: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
+    def mean_loss(self, loss: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
         """Average the loss of a step over the ranks, of which each has its share times their number."""
         if self.world == 1:
             return loss, norm
         (added,) = self.sum([loss.item()])
         return torch.tensor(added / self.world), norm.cpu()
 
-    def any(self, wish: bool) -> bool:
-        """Tell whether any rank wishes it."""
-        return self.sum([wish]) != [0.0]
+    def any(self, value: bool) -> bool:
+        """Tell whether it is true on any rank."""
+        return self.sum([value]) != [0.0]
 
     def from_first(self, values: Sequence[float]) -> list[float]:
         """Give every rank the numbers of the first, which must be equally many everywhere."""
@@ -76,8 +76,8 @@ class Ranks:
         return DistributedDataParallel(module, find_unused_parameters=True)
 
 
-def apart(module: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-    """Leave gradients with their rank until the last pass of a step."""
+def sync_gradients(module: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+    """Leave gradients with their rank until the last backward pass of a step."""
     shards: Any = module
     if hasattr(shards, "set_requires_gradient_sync"):
         shards.set_requires_gradient_sync(last)
@@ -100,7 +100,7 @@ def first_process() -> bool:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Ranks]:
+def process_group(device: torch.device) -> Iterator[Ranks]:
     """Join the processes that torchrun started; alone without it."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()

@@ -6,106 +6,34 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Literal, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.data.rng import BatchSource
 from clearhead.errors import BadConfig, BadInput
+from clearhead.nn.hooks import evaluating
 from clearhead.training.checkpoint import CheckpointManager, OnSave, State
 from clearhead.training.cuda_graphs import graphed
-from clearhead.training.distributed import Ranks, Sharding, joined, local_device
+from clearhead.training.distributed import Ranks, Sharding, local_device, process_group
 from clearhead.training.monitor import Report, is_bad
 from clearhead.training.optim import make_optimisers, set_learning_rate, update
 from clearhead.training.schedule import SCHEDULES, Budget, Stopwatch
 from clearhead.training.settings import Every, Settings
-from clearhead.training.step import Passes, PendingMetrics, Share, StepMetrics, checkpointed, precision
+from clearhead.training.step import (
+    ForwardBackward,
+    PendingMetrics,
+    Share,
+    StepMetrics,
+    activation_checkpointing,
+    precision,
+)
 from clearhead.training.tasks.task import Task
-
-
-@dataclass
-class Wish:
-    """Whether somebody asked the run to stop, and by which signal."""
-
-    signal: int | None = None
-
-    @property
-    def stop(self) -> bool:
-        """Whether a signal has come."""
-        return self.signal is not None
-
-
-@contextmanager
-def interruptible() -> Iterator[Wish]:
-    """Note the first signal; a second Ctrl-C interrupts at once, as usual. Only the main thread gets signals."""
-    wish = Wish()
-    if threading.current_thread() is not threading.main_thread():
-        yield wish
-        return
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        if wish.stop and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        wish.signal = number
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield wish
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class Prefetch:
-    """A source with a thread that works ahead; batches are the same with or without it."""
-
-    def __init__(self, source: BatchSource, *, pin: bool) -> None:
-        self._source = source
-        self._pin = pin
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
-        self._coming: dict[int, Future[Batch]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def take(self, wanted: Iterable[int], expected: Iterable[int] = ()) -> list[Batch]:
-        """Give batches by number and start on those expected next; a wrong guess costs time, nothing else."""
-        now = {index: self._coming.get(index) or self._submit(index) for index in wanted}
-        self._coming = {index: self._coming.get(index) or self._submit(index) for index in expected}
-        return [future.result() for future in now.values()]
-
-    def _submit(self, index: int) -> Future[Batch]:
-        return self._thread.submit(self._make, index)
-
-    def _make(self, index: int) -> Batch:
-        batch = self._source.batch(index)
-        return pinned(batch) if self._pin else batch
-
-
-def pinned(batch: Batch) -> Batch:
-    """Put a batch into page-locked memory, from which a copy to the GPU need not be waited for."""
-    layout = replace(
-        batch.layout, offsets=batch.layout.offsets.pin_memory(), positions=batch.layout.positions.pin_memory()
-    )
-    return replace(
-        batch,
-        ids=batch.ids.pin_memory(),
-        layout=layout,
-        segments=None if batch.segments is None else batch.segments.pin_memory(),
-        targets={name: target.pin_memory() for name, target in batch.targets.items()},
-        source=None if batch.source is None else pinned(batch.source),
-    )
-
 
 BAD_STEPS = 5  # skipped in a row before the run goes back to a checkpoint
 
@@ -154,10 +82,10 @@ def train(
         raise BadInput(f"{folder} is a file; give a folder to train in")
     place = local_device(device)
     with (
-        joined(place) as ranks,
-        interruptible() as wish,
+        process_group(place) as ranks,
+        interruptible() as interrupt,
         torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
-        checkpointed(task.network, settings.checkpointing),
+        activation_checkpointing(task.network, settings.checkpointing),
         Prefetch(source, pin=place.type == "cuda") as batches,
         ExitStack() as at_the_end,
     ):
@@ -165,18 +93,19 @@ def train(
         sharding = Sharding(network)
         alone = ranks.world == 1 and not (settings.compile or settings.checkpointing)
         replays = at_the_end.enter_context(graphed(network, alone and precision(settings, place) == "bf16"))
-        passes = Passes(task, settings, place, ranks, sharding if shard and ranks.world > 1 else None, in_place=replays)
+        shards = sharding if shard and ranks.world > 1 else None
+        backprop = ForwardBackward(task, settings, place, ranks, shards, in_place=replays)
         optimisers = make_optimisers(network, settings)
-        keeper = CheckpointManager(folder, settings, fingerprint or {}, network, optimisers, ranks, sharding, on_save)
-        state = keeper.resume()
+        manager = CheckpointManager(folder, settings, fingerprint or {}, network, optimisers, ranks, sharding, on_save)
+        state = manager.resume()
         budget = Budget(settings, source)
         watch = Stopwatch(clock, ranks, state)
-        writer = report or Report(folder)
-        writer.begin(settings, state.step, quiet=not ranks.first)
-        at_the_end.callback(writer.end)
+        report = report or Report(folder)
+        report.begin(state.step, quiet=not ranks.first)
+        at_the_end.callback(report.end)
         stop = False
-        sent: PendingMetrics | None = None  # what is not yet known of the last step
-        numbers: StepMetrics | None = None  # what is known of the one before
+        pending: PendingMetrics | None = None  # what is not yet known of the last step
+        metrics: StepMetrics | None = None  # what is known of the one before
 
         while not (stop or budget.done(state) or _out_of_patience(state, settings)):
             watch.begin_step()
@@ -185,33 +114,33 @@ def train(
             count = budget.micro_batches(state, progress)
             shares = _load(batches, ranks, state.index, count)
             tokens, *totals = _totals(task, shares, ranks)
-            outcome, state.pieces = passes.gradients(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
+            found, state.pieces = backprop.run(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
 
             # only now, when the device has this step to work on, is it asked how the last one went
-            if sent is not None:
-                numbers, sent = _settle(state, sent), None
+            if pending is not None:
+                metrics, pending = _record(state, pending), None
             if state.bad == BAD_STEPS:
-                passes.forget()
-                state = _go_back(state, keeper, writer)
+                backprop.zero_grad()
+                state = _roll_back(state, manager, report)
                 continue
-            bad = is_bad(state.norms, state.losses, outcome.norm, outcome.loss)
+            bad = is_bad(state.norms, state.losses, found.norm, found.loss)
             set_learning_rate(optimisers, rate)
             update(optimisers, bad)
-            sent = PendingMetrics(outcome, bad, ranks)
-            passes.forget()
+            pending = PendingMetrics(found, bad, ranks)
+            backprop.zero_grad()
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
-            stop = ranks.any(wish.stop)
-            if numbers is None or stop or budget.done(state) or _is_due(settings.every, state.step):
-                numbers, sent = _settle(state, sent), None
+            stop = ranks.any(interrupt.requested)
+            if metrics is None or stop or budget.done(state) or _is_due(settings.every, state.step):
+                metrics, pending = _record(state, pending), None
             taken = watch.end_step(state)
-            _add(state, "tokens_per_second", tokens, taken)
-            writer.tick(state.step, numbers.loss, _mean((tokens, taken)), progress, state.elapsed)
+            state.add("tokens_per_second", tokens, taken)
+            report.tick(state.step, metrics.loss, _mean(tokens, taken), progress, state.elapsed)
             last = budget.done(state)
-            if last and sent is not None:  # by the clock, the last step is known to be it when it is over
-                numbers, sent = _settle(state, sent), None
+            if last and pending is not None:  # by the clock, the last step is known to be it when it is over
+                metrics, pending = _record(state, pending), None
             if state.bad == BAD_STEPS:
-                state = _go_back(state, keeper, writer)
+                state = _roll_back(state, manager, report)
                 stop = False  # after the next step: one that went back has nothing new to save
                 continue
 
@@ -219,23 +148,23 @@ def train(
             if evaluate is not None and (last or state.step % settings.every.evaluate == 0):
                 with sharding.whole():
                     values = _evaluate(evaluate, network, ranks)
-                if settings.metric is not None and _better(values, settings.metric, state, ranks):
-                    keeper.save_best(state)
+                if settings.metric is not None and _is_better(values, settings.metric, state, ranks):
+                    manager.save_best(state)
                 last = last or _out_of_patience(state, settings)
             if values or last or state.step % settings.every.log == 0:
-                writer.log(_row(state, task, rate, numbers.norm, source.epoch_of(state.index)) | values)
+                report.log(_row(state, task, rate, metrics.norm, source.epoch_of(state.index)) | values)
                 state.sums = {}
             # weights that give bad steps are nothing to go back to
             if stop or last or (state.step % settings.every.save == 0 and not state.bad):
-                keeper.save(state, watch.elapsed, planned=last or not stop)
-                writer.draw()
+                manager.save(state, watch.elapsed, planned=last or not stop)
+                report.draw()
 
         early = _out_of_patience(state, settings)
         finished = early or budget.done(state)
         if finished and settings.metric is not None:
-            keeper.load_best(state)
+            manager.load_best(state)
         elif finished:
-            keeper.average(state)
+            manager.average(state)
         sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
         return TrainResult(
             exit="stopped early" if early else "finished" if finished else "interrupted",
@@ -244,33 +173,11 @@ def train(
             elapsed=state.elapsed,
             best=state.best,
             best_step=state.best_step,
-            signal=wish.signal,
+            signal=interrupt.signal,
         )
 
 
-def _settle(state: State, sent: PendingMetrics) -> StepMetrics:
-    """Wait for the numbers of a step, and take into the state how it went."""
-    numbers = sent.read()
-    state.bad = state.bad + 1 if numbers.bad else 0
-    state.norms.add(numbers.norm)
-    state.losses.add(numbers.loss)
-    if not numbers.bad:
-        for name, pair in numbers.sums.items():
-            _add(state, name, *pair)
-    return numbers
-
-
-def _is_due(every: Every, step: int) -> bool:
-    return any(step % number == 0 for number in (every.log, every.save, every.evaluate))
-
-
-def _go_back(state: State, keeper: CheckpointManager, writer: Report) -> State:
-    older = keeper.roll_back(state)
-    writer.rewind(older.step)
-    return older
-
-
-def _load(batches: Prefetch, ranks: Ranks, index: int, count: int) -> list[Share]:
+def _load(batches: "Prefetch", ranks: Ranks, index: int, count: int) -> list[Share]:
     """Take this rank's batches of a step, and start on those of the next, if it is as large."""
     mine = ranks.share(range(index, index + count))
     following = ranks.share(range(index + count, index + 2 * count))
@@ -286,18 +193,38 @@ def _totals(task: Task, shares: list[Share], ranks: Ranks) -> list[int]:
     return [int(total) for total in ranks.sum(mine)]
 
 
+def _record(state: State, pending: PendingMetrics) -> StepMetrics:
+    """Wait for the metrics of a step, and take into the state how it went."""
+    metrics = pending.read()
+    state.bad = state.bad + 1 if metrics.bad else 0
+    state.norms.add(metrics.norm)
+    state.losses.add(metrics.loss)
+    if not metrics.bad:
+        for name, pair in metrics.sums.items():
+            state.add(name, *pair)
+    return metrics
+
+
+def _is_due(every: Every, step: int) -> bool:
+    return any(step % number == 0 for number in (every.log, every.save, every.evaluate))
+
+
+def _roll_back(state: State, manager: CheckpointManager, report: Report) -> State:
+    older = manager.roll_back(state)
+    report.rewind(older.step)
+    return older
+
+
 def _evaluate(evaluate: Evaluate, network: nn.Module, ranks: Ranks) -> dict[str, float]:
     values: dict[str, float] = {}
     if ranks.first:
-        network.eval()
-        with torch.no_grad():
+        with evaluating(network), torch.no_grad():
             values = {f"evaluation/{name}": float(value) for name, value in evaluate().items()}
-        network.train()
     ranks.wait()
     return values
 
 
-def _better(values: dict[str, float], metric: str, state: State, ranks: Ranks) -> bool:
+def _is_better(values: dict[str, float], metric: str, state: State, ranks: Ranks) -> bool:
     """Compare the metric with the best so far and note the result in the state."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     if ranks.first and f"evaluation/{name}" not in values:
@@ -317,17 +244,79 @@ def _out_of_patience(state: State, settings: Settings) -> bool:
 
 def _row(state: State, task: Task, rate: float, norm: float, epoch: float) -> dict[str, float]:
     """Give the means since the last row."""
-    means = {name: _mean((value, count)) for name, (value, count) in state.sums.items()}
+    means = {name: _mean(value, count) for name, (value, count) in state.sums.items()}
     parts = {part: weight for part, weight in task.weights.items() if part in means}
     loss = {"loss": sum(weight * means[part] for part, weight in parts.items())} if parts else {}
     place = {"step": state.step, "epoch": epoch, "tokens": state.tokens, "elapsed": state.elapsed}
     return {**place, **loss, **means, "norm": norm, "learning_rate": rate}
 
 
-def _add(state: State, name: str, value: float, count: float) -> None:
-    before = state.sums.get(name, (0.0, 0.0))
-    state.sums[name] = [before[0] + value, before[1] + count]
+def _mean(value: float, count: float) -> float:
+    return value / count if count else 0.0
 
 
-def _mean(pair: tuple[float, float]) -> float:
-    return pair[0] / pair[1] if pair[1] else 0.0
+class Prefetch:
+    """A source with a thread that works ahead; batches are the same with or without it.
+
+    `pin` puts them into page-locked memory, from which a copy to the GPU need not be waited for.
+    """
+
+    def __init__(self, source: BatchSource, *, pin: bool) -> None:
+        self._source = source
+        self._pin = pin
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._coming: dict[int, Future[Batch]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def take(self, wanted: Iterable[int], expected: Iterable[int] = ()) -> list[Batch]:
+        """Give batches by number and start on those expected next; a wrong guess costs time, nothing else."""
+        now = {index: self._coming.get(index) or self._submit(index) for index in wanted}
+        self._coming = {index: self._coming.get(index) or self._submit(index) for index in expected}
+        return [future.result() for future in now.values()]
+
+    def _submit(self, index: int) -> Future[Batch]:
+        return self._thread.submit(self._make, index)
+
+    def _make(self, index: int) -> Batch:
+        batch = self._source.batch(index)
+        return batch.map(Tensor.pin_memory) if self._pin else batch
+
+
+@dataclass
+class Interrupt:
+    """The signal that asked the run to stop, if one came."""
+
+    signal: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal is not None
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Note the first signal; a second Ctrl-C interrupts at once, as usual. Only the main thread gets signals."""
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if interrupt.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        interrupt.signal = number
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

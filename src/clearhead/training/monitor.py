@@ -1,4 +1,4 @@
-"""What a run tells: metrics.jsonl and pictures, progress on stderr, TensorBoard; and spikes of the loss."""
+"""What a run tells: metrics.jsonl and a curve, progress on stderr, TensorBoard; and whether a step is bad."""
 
 import json
 import math
@@ -17,120 +17,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from torch import Tensor
 
 from clearhead.errors import BadInput, NotFound
-from clearhead.training.settings import Settings
-
-MEMORY = 0.98  # how much of the running mean and variance stays at each step
-SETTLED = 50  # steps before anything finite can be far away
-DEVIATIONS = 6.0  # how far the gradient's norm must be from its mean, and
-RATIO = 10.0  # how many times the mean
-HIGH = 3.0  # deviations of the loss
-
-
-@dataclass(kw_only=True)
-class Noise:
-    """Running mean and variance of a positive number's logarithm."""
-
-    seen: int = 0
-    mean: float = 0.0
-    variance: float = 0.0
-
-    def limit(self, deviations: float, ratio: float) -> float:
-        """Give the value from which on one lies far above what came before."""
-        return math.exp(self._ceiling(deviations, ratio)) if self.seen >= SETTLED else math.inf
-
-    def add(self, value: float) -> None:
-        """Learn from a value; of one far away only so much that a lasting new level is accepted in time."""
-        if not math.isfinite(value) or value <= 0:
-            return
-        log = math.log(value)
-        log = min(log, self._ceiling(DEVIATIONS, RATIO)) if self.seen >= SETTLED else log
-        self.seen += 1
-        share = max(1 - MEMORY, 1 / self.seen)  # a plain mean at first
-        away = log - self.mean
-        self.mean += share * away
-        self.variance = (1 - share) * (self.variance + share * away**2)
-
-    def _ceiling(self, deviations: float, ratio: float) -> float:
-        return self.mean + max(math.log(ratio), deviations * math.sqrt(self.variance))
-
-
-def is_bad(norms: Noise, losses: Noise, norm: Tensor, loss: Tensor) -> Tensor:
-    """Judge a step: not finite, or a gradient far too large together with a loss that went up.
-
-    Both, because gradients also grow when a model leaves a plateau, and then the loss goes down. The judgement stays
-    where the numbers are: on a GPU, the host would have to wait for it.
-    """
-    far = (norm > norms.limit(DEVIATIONS, RATIO)) & (loss > losses.limit(HIGH, 1.0))
-    return far | ~(norm.isfinite() & loss.isfinite())
-
 
 Row = dict[str, Any]
 
-WIDTH, HEIGHT, MARGIN = 640, 320, 44
-POINTS = 400  # more are not seen; neighbours are averaged
-_COLOURS = ("#1f6feb", "#d1495b")
-
-
-def curve(rows: list[Row]) -> str:
-    """Draw the training loss, and the evaluation's if there is one, over steps."""
-    found = {name: points for name in ("loss", "evaluation/loss") if (points := _points(rows, name))}
-    every = [point for points in found.values() for point in points]
-    if not every:
-        return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"></svg>\n'
-    last, low, high = max(x for x, _ in every), min(y for _, y in every), max(y for _, y in every)
-    high = high if high > low else low + 1
-
-    def place(x: float, y: float) -> str:
-        across = MARGIN + (WIDTH - 2 * MARGIN) * x / max(last, 1)
-        return f"{across:.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (y - low) / (high - low):.1f}"
-
-    lines = [
-        f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{" ".join(place(*p) for p in points)}"/>'
-        f'<text x="{WIDTH - MARGIN}" y="{MARGIN + 16 * number}" fill="{colour}" text-anchor="end">{escape(name)}</text>'
-        for number, ((name, points), colour) in enumerate(zip(found.items(), _COLOURS, strict=False))
-    ]
-    bottom = HEIGHT - MARGIN
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        f'font-size="12"><path d="M{MARGIN} {MARGIN}V{bottom}H{WIDTH - MARGIN}" fill="none" stroke="#888"/>'
-        f'<text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{high:.3g}</text>'
-        f'<text x="{MARGIN - 6}" y="{bottom}" text-anchor="end">{low:.3g}</text>'
-        f'<text x="{WIDTH - MARGIN}" y="{bottom + 18}" text-anchor="end">step {last:.0f}</text>{"".join(lines)}</svg>\n'
-    )
-
-
-def page(settings: dict[str, Any], rows: list[Row], picture: str) -> str:
-    """Put settings, curve and the rows (about a hundred of them) on one page."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    shown = [row for place, row in enumerate(rows) if place % (1 + len(rows) // 100) == 0 or place == len(rows) - 1]
-    given = "".join(f"<tr><th>{escape(k)}</th><td>{escape(str(v))}</td></tr>" for k, v in settings.items())
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_number(row.get(name))}</td>" for name in columns) + "</tr>" for row in shown
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Training run</title><style>'
-        "body{font:14px sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}"
-        "td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #ddd}.rows{overflow-x:auto}</style>"
-        f"<h1>Training run</h1>{picture}<h2>Settings</h2><table>{given}</table>"
-        f'<h2>Rows</h2><div class="rows"><table><tr>{head}</tr>{body}</table></div></html>\n'
-    )
-
-
-def _points(rows: list[Row], name: str) -> list[tuple[float, float]]:
-    points = [(float(row["step"]), float(row[name])) for row in rows if row.get(name) is not None]
-    size = 1 + len(points) // POINTS
-    groups = [points[start : start + size] for start in range(0, len(points), size)]
-    return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
-
-
-METRICS, BOARD = "metrics.jsonl", "tensorboard"
+METRICS, CURVE, BOARD = "metrics.jsonl", "curve.svg", "tensorboard"
 _A_LINE = 60.0  # seconds from one to the next where no terminal is
 
 
@@ -141,18 +31,16 @@ class Report:
         self._folder = folder
         self._boards: Any = _boards() if tensorboard else None
         self._board: Any = None
-        self._settings: dict[str, Any] = {}
         self._bar: Progress | None = None
         self._line = TaskID(0)
         self._quiet = False
         self._said = 0.0  # when the last line was written
 
-    def begin(self, settings: Settings, step: int, *, quiet: bool) -> None:
+    def begin(self, step: int, *, quiet: bool) -> None:
         """Start or resume at a step; `quiet` (all ranks but the first) writes and shows nothing."""
         self._quiet, self._said = quiet, time.monotonic()
         if quiet:
             return
-        self._settings = settings.to_json()
         with _writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         self.rewind(step)
@@ -201,13 +89,9 @@ class Report:
                     self._board.add_scalar(name, row[name], int(row["step"]))
 
     def draw(self) -> None:
-        """Write curve.svg and report.html from the rows so far."""
-        if self._quiet:
-            return
-        rows = read_rows(self._folder)
-        picture = curve(rows)
-        for name, text in (("curve.svg", picture), ("report.html", page(self._settings, rows, picture))):
-            _replace(self._folder / name, text)
+        """Write the curve of the rows so far; `clearhead look runs` makes a page of them."""
+        if not self._quiet:
+            _replace(self._folder / CURVE, curve(read_rows(self._folder)))
 
     def end(self) -> None:
         """Take the progress off the terminal and close what is open."""
@@ -222,7 +106,7 @@ class Report:
                 board.close()
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
+def read_rows(folder: Path) -> list[Row]:
     """Read metrics.jsonl; a row that was being written when the run was killed is left out."""
     path = folder / METRICS
     rows = []
@@ -273,3 +157,88 @@ def _clock(seconds: float) -> str:
         return "?"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+WIDTH, HEIGHT, MARGIN = 640, 320, 44
+POINTS = 400  # more are not seen; neighbours are averaged
+_COLOURS = ("#1f6feb", "#d1495b")
+
+
+def curve(rows: list[Row]) -> str:
+    """Draw the training loss, and the evaluation's if there is one, over steps."""
+    found = {name: points for name in ("loss", "evaluation/loss") if (points := _points(rows, name))}
+    every = [point for points in found.values() for point in points]
+    if not every:
+        return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"></svg>\n'
+    last, low, high = max(x for x, _ in every), min(y for _, y in every), max(y for _, y in every)
+    high = high if high > low else low + 1
+
+    def place(x: float, y: float) -> str:
+        across = MARGIN + (WIDTH - 2 * MARGIN) * x / max(last, 1)
+        return f"{across:.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (y - low) / (high - low):.1f}"
+
+    lines = [
+        f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{" ".join(place(*p) for p in points)}"/>'
+        f'<text x="{WIDTH - MARGIN}" y="{MARGIN + 16 * number}" fill="{colour}" text-anchor="end">{escape(name)}</text>'
+        for number, ((name, points), colour) in enumerate(zip(found.items(), _COLOURS, strict=False))
+    ]
+    bottom = HEIGHT - MARGIN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="12"><path d="M{MARGIN} {MARGIN}V{bottom}H{WIDTH - MARGIN}" fill="none" stroke="#888"/>'
+        f'<text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{high:.3g}</text>'
+        f'<text x="{MARGIN - 6}" y="{bottom}" text-anchor="end">{low:.3g}</text>'
+        f'<text x="{WIDTH - MARGIN}" y="{bottom + 18}" text-anchor="end">step {last:.0f}</text>{"".join(lines)}</svg>\n'
+    )
+
+
+def _points(rows: list[Row], name: str) -> list[tuple[float, float]]:
+    points = [(float(row["step"]), float(row[name])) for row in rows if row.get(name) is not None]
+    size = 1 + len(points) // POINTS
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
+    return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+
+
+MEMORY = 0.98  # how much of the running mean and variance stays at each step
+SETTLED = 50  # steps before anything finite can be far away
+DEVIATIONS = 6.0  # how far the gradient's norm must be from its mean, and
+RATIO = 10.0  # how many times the mean
+HIGH = 3.0  # deviations of the loss
+
+
+@dataclass(kw_only=True)
+class RunningStats:
+    """Running mean and variance of a positive number's logarithm."""
+
+    seen: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    def limit(self, deviations: float, ratio: float) -> float:
+        """Give the value from which on one lies far above what came before."""
+        return math.exp(self._ceiling(deviations, ratio)) if self.seen >= SETTLED else math.inf
+
+    def add(self, value: float) -> None:
+        """Learn from a value; of one far away only so much that a lasting new level is accepted in time."""
+        if not math.isfinite(value) or value <= 0:
+            return
+        log = math.log(value)
+        log = min(log, self._ceiling(DEVIATIONS, RATIO)) if self.seen >= SETTLED else log
+        self.seen += 1
+        share = max(1 - MEMORY, 1 / self.seen)  # a plain mean at first
+        away = log - self.mean
+        self.mean += share * away
+        self.variance = (1 - share) * (self.variance + share * away**2)
+
+    def _ceiling(self, deviations: float, ratio: float) -> float:
+        return self.mean + max(math.log(ratio), deviations * math.sqrt(self.variance))
+
+
+def is_bad(norms: RunningStats, losses: RunningStats, norm: Tensor, loss: Tensor) -> Tensor:
+    """Judge a step: not finite, or a gradient far too large together with a loss that went up.
+
+    Both, because gradients also grow when a model leaves a plateau, and then the loss goes down. The judgement stays
+    where the numbers are: on a GPU, the host would have to wait for it.
+    """
+    far = (norm > norms.limit(DEVIATIONS, RATIO)) & (loss > losses.limit(HIGH, 1.0))
+    return far | ~(norm.isfinite() & loss.isfinite())

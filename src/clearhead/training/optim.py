@@ -137,28 +137,28 @@ def _depth(name: str, top: int) -> int:
 
 
 def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, Tensor]:
-    """Give what the optimisers remember of each parameter, as "parameter/what"; of shards, all ranks must ask."""
+    """Give the optimisers' state of each parameter, as "parameter/what"; of shards, all ranks must ask."""
     names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     return {
         f"{names[weight]}/{what}": as_whole(value)
         for optimiser in optimisers
-        for weight, memory in optimiser.state.items()
-        for what, value in memory.items()
+        for weight, state in optimiser.state.items()
+        for what, value in state.items()
     }
 
 
 def load_optimisers(optimisers: list[Optimizer], network: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimiser_tensors` gave; torch decides on which device each number lies."""
     names = {weight: name for name, weight in network.named_parameters()}
-    memories: dict[str, dict[str, Tensor]] = {}
+    states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         name, what = key.rsplit("/", 1)
-        memories.setdefault(name, {})[what] = value
+        states.setdefault(name, {})[what] = value
     for optimiser in optimisers:
         weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-        memory = {
-            place: {what: as_sharded(weight, value) for what, value in memories[names[weight]].items()}
+        state = {
+            place: {what: as_sharded(weight, value) for what, value in states[names[weight]].items()}
             for place, weight in enumerate(weights)
-            if names[weight] in memories
+            if names[weight] in states
         }
-        optimiser.load_state_dict({"state": memory, "param_groups": optimiser.state_dict()["param_groups"]})
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
