@@ -19,27 +19,6 @@ from clearhead.io import read_object, staged, write_json
 from clearhead.nn.heads import Network, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
 
-
-@torch.no_grad()
-def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkpoint:
-    """Give the checkpoint with an eye for capitals; its encoder gets other embeddings. `table` was learnt before."""
-    family, tokenizer = checkpoint.description.family, checkpoint.tokenizer
-    if tokenizer is None or not NAMES[family].reads_capitals:
-        raise BadConfig(f"capitals are told to a model with a table for them, not to {family}; leave capitals out")
-    encoder = checkpoint.network.encoder
-    if encoder.embeddings.capital is not None and table is None:
-        return checkpoint  # what it has learnt before is kept
-    # the tokens' table stays the one that others share
-    embeddings = copy.deepcopy(encoder.embeddings, {id(part): part for part in encoder.embeddings.parameters()})
-    rows = embeddings.tell_capitals()
-    if table is not None:
-        fits = table.shape == rows.shape
-        require(fits, f"a table for capitals has the shape {tuple(rows.shape)}, not {tuple(table.shape)}", BadConfig)
-        rows.copy_(table)
-    encoder.embeddings = embeddings
-    return replace(checkpoint, tokenizer=tokenizer.telling_capitals())
-
-
 DESCRIPTION, ADAPTER, SKILLS = "skill.json", "adapter.safetensors", "skills"
 _CAPITAL = "encoder.embeddings.capital"
 
@@ -58,7 +37,7 @@ class Skill:
     labels: tuple[str, ...] | None = None
     problem: str | None = None
     pooling: str | None = None
-    scale: float = 1.0  # of the corrections
+    scale: float = 1.0  # of the low-rank updates
     threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
 
     @classmethod
@@ -79,40 +58,24 @@ class Skill:
         return skill
 
 
-def encoder_digest(encoder: nn.Module) -> str:
-    """Tell an encoder by its weights, adapters aside."""
-    named = {name.replace(".base.", "."): weight for name, weight in encoder.named_parameters()}
-    return digest({name: weight.detach().cpu() for name, weight in named.items() if not _is_correction(name)})
+def find_skills(folder: Path) -> dict[str, Path]:
+    """Find the skills that lie beside a checkpoint, by name."""
+    found = (folder / SKILLS).glob(f"*/{DESCRIPTION}")
+    return {path.parent.name: path.parent for path in sorted(found)}
 
 
-def write_skill(skill: Skill, network: Network, folder: Path) -> None:
-    """Write the adapters and the head of a network that was trained with `add_lora`, matrices in int8."""
-    tensors: dict[str, Tensor] = {}
-    for name, module in network.encoder.named_modules():
-        if isinstance(module, LoRA):
-            tensors |= {f"encoder.{name}.down": module.down, f"encoder.{name}.up": module.up}
-    if (capital := getattr(network.encoder.embeddings, "capital", None)) is not None:
-        tensors[_CAPITAL] = capital.weight
-    if skill.head is not None:
-        head = network.heads[skill.head]
-        tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
-    with staged(folder) as stage:
-        write_json(asdict(skill), stage / DESCRIPTION)
-        write_tensors(tensors, stage / ADAPTER, int8=True)
+def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | None = None) -> Checkpoint:
+    """Give the checkpoint with a skill: copies of its blocks with the adapters merged, the same embeddings, a new head.
 
-
-def load_skill(checkpoint: Checkpoint, folder: Path, known: str | None = None) -> Checkpoint:
-    """Give the checkpoint with a skill: corrected copies of its blocks, the same embeddings, another head.
-
-    `known` is the encoder's digest, where somebody has computed it before.
+    The encoder's digest need not be computed again where it is given.
     """
     skill = Skill.read(folder)
     old = checkpoint.network.encoder
-    if skill.encoder != (known or encoder_digest(old)):
+    if skill.encoder != (digest_of_encoder or encoder_digest(old)):
         raise BadCheckpoint(f"the skill in {folder} was made for another encoder; train it again for this one")
     tensors = dict(read_tensors(folder / ADAPTER))
     capital = tensors.pop(_CAPITAL, None)
-    encoder = _corrected(old, tensors, skill.scale, folder)
+    encoder = _with_adapters(old, tensors, skill.scale, folder)
     if capital is not None:
         checkpoint = tell_capitals(replace(checkpoint, network=Network(encoder, {})), capital)
     heads: dict[str, nn.Module] = {}
@@ -136,28 +99,65 @@ def load_skill(checkpoint: Checkpoint, folder: Path, known: str | None = None) -
     )
 
 
-def find_skills(folder: Path) -> dict[str, Path]:
-    """Find the skills that lie beside a checkpoint, by name."""
-    found = (folder / SKILLS).glob(f"*/{DESCRIPTION}")
-    return {path.parent.name: path.parent for path in sorted(found)}
-
-
 @torch.no_grad()
-def _corrected(old: Any, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> nn.Module:
+def _with_adapters(old: Any, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> nn.Module:
+    """A copy of the encoder with the low-rank updates added to its matrices."""
     wanted = {name.removeprefix("encoder.").rpartition(".")[0] for name in tensors if name.startswith("encoder.")}
     modules = dict(old.named_modules())
     if not wanted <= modules.keys():
-        raise BadCheckpoint(f"{folder} corrects {min(wanted - modules.keys())}, which this encoder does not have")
+        raise BadCheckpoint(f"{folder} adapts {min(wanted - modules.keys())}, which this encoder does not have")
     # what is shared or replaced need not be copied
     kept = (old.embeddings, *(modules[name].get_parameter("weight") for name in wanted))
     encoder: nn.Module = copy.deepcopy(old, {id(part): part for part in kept})
     for name in wanted:
         part: Any = encoder.get_submodule(name)
         up, down = (tensors[f"encoder.{name}.{side}"].to(part.weight.device) for side in ("up", "down"))
-        corrected = torch.addmm(part.weight.float(), up, down, alpha=scale)  # up (out, R), down (R, in)
-        part.weight = nn.Parameter(corrected.to(part.weight.dtype))
+        merged = torch.addmm(part.weight.float(), up, down, alpha=scale)  # up (out, R), down (R, in)
+        part.weight = nn.Parameter(merged.to(part.weight.dtype))
     return encoder
 
 
-def _is_correction(name: str) -> bool:
+def write_skill(skill: Skill, network: Network, folder: Path) -> None:
+    """Write the adapters and the head of a network that was trained with `add_lora`, matrices in int8."""
+    tensors: dict[str, Tensor] = {}
+    for name, module in network.encoder.named_modules():
+        if isinstance(module, LoRA):
+            tensors |= {f"encoder.{name}.down": module.down, f"encoder.{name}.up": module.up}
+    if (capital := getattr(network.encoder.embeddings, "capital", None)) is not None:
+        tensors[_CAPITAL] = capital.weight
+    if skill.head is not None:
+        head = network.heads[skill.head]
+        tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
+    with staged(folder) as stage:
+        write_json(asdict(skill), stage / DESCRIPTION)
+        write_tensors(tensors, stage / ADAPTER, int8=True)
+
+
+def encoder_digest(encoder: nn.Module) -> str:
+    """SHA-256 of an encoder's weights, adapters aside."""
+    named = {name.replace(".base.", "."): weight for name, weight in encoder.named_parameters()}
+    return digest({name: weight.detach().cpu() for name, weight in named.items() if not _is_adapter(name)})
+
+
+def _is_adapter(name: str) -> bool:
     return name.endswith((".down", ".up")) or name == "embeddings.capital.weight"
+
+
+@torch.no_grad()
+def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkpoint:
+    """Give the checkpoint with embeddings for capitals, with the rows of `table` if they were learnt before."""
+    family, tokenizer = checkpoint.description.family, checkpoint.tokenizer
+    if tokenizer is None or not NAMES[family].reads_capitals:
+        raise BadConfig(f"capitals are told to a model with a table for them, not to {family}; leave capitals out")
+    encoder = checkpoint.network.encoder
+    if encoder.embeddings.capital is not None and table is None:
+        return checkpoint  # what it has learnt before is kept
+    # the tokens' table stays the one that others share
+    embeddings = copy.deepcopy(encoder.embeddings, {id(part): part for part in encoder.embeddings.parameters()})
+    rows = embeddings.tell_capitals()
+    if table is not None:
+        fits = table.shape == rows.shape
+        require(fits, f"a table for capitals has the shape {tuple(rows.shape)}, not {tuple(table.shape)}", BadConfig)
+        rows.copy_(table)
+    encoder.embeddings = embeddings
+    return replace(checkpoint, tokenizer=tokenizer.telling_capitals())

@@ -15,39 +15,13 @@ from torch import Tensor
 from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint
 from clearhead.io import read_object
 
-SCALE = ".row_scale"
-_LARGE = 1024  # numbers from which on it pays
-_NARROW = 32
-
-
-def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Store large matrices (R, C) as int8 with scales (R, 1), narrow ones with (1, C); what is rounded off is gone."""
-    stored: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        if tensor.dim() != 2 or tensor.numel() < _LARGE or not tensor.is_floating_point():
-            stored[name] = tensor
-            continue
-        # a scale for each row of a few numbers would weigh as much as the row: there, one for each column
-        across = 1 if tensor.shape[1] >= _NARROW else 0
-        scale = tensor.float().abs().amax(across, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127
-        stored[name] = (tensor.float() / scale).round().clamp(-127, 127).to(torch.int8)
-        stored[name + SCALE] = scale
-    return stored
-
-
-def from_int8(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Make floats of what `to_int8` stored; other tensors stay as they are."""
-    scales = [name for name in tensors if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors]
-    for name in scales:
-        # floats first: torch multiplies numbers of two kinds slowly
-        tensors[name.removesuffix(SCALE)] = tensors[name.removesuffix(SCALE)].float().mul_(tensors.pop(name))
-    return tensors
-
-
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 DIGEST = "clearhead.sha256"  # safetensors has no checksum of its own, so our files carry one
+SCALE = ".row_scale"
+_LARGE = 1024  # numbers from which on int8 pays
+_NARROW = 32
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
@@ -72,6 +46,14 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     raise NotFound(f"{folder} has no {WEIGHTS}; a checkpoint folder holds config.json, tokenizer.json and {WEIGHTS}")
 
 
+def weight_map(index: Path) -> dict[str, str]:
+    """Read in which shard each tensor lies, as the index says; what it names is not yet looked at."""
+    shards = read_object(index).get("weight_map")
+    if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
+        raise BadCheckpoint(f"{index} has no usable weight_map; fetch it again")
+    return shards
+
+
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read one safetensors file."""
     try:
@@ -91,6 +73,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
         raise BadCheckpoint(f"{path} is damaged: its tensors do not match the SHA-256 saved with them; fetch it again")
     return from_int8(tensors) if ours else tensors
+
+
+def _looks_like_pickle(path: Path) -> bool:
+    """Tell a pickle or a zip of pickles by its first bytes; those of safetensors are a length, so they end in zeros."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5))
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, int8: bool = False) -> None:
@@ -122,16 +111,25 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
-def weight_map(index: Path) -> dict[str, str]:
-    """Read in which shard each tensor lies, as the index says; what it names is not yet looked at."""
-    shards = read_object(index).get("weight_map")
-    if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
-        raise BadCheckpoint(f"{index} has no usable weight_map; fetch it again")
-    return shards
+def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Store large matrices (R, C) as int8 with scales (R, 1), narrow ones with (1, C); what is rounded off is gone."""
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() != 2 or tensor.numel() < _LARGE or not tensor.is_floating_point():
+            stored[name] = tensor
+            continue
+        # a scale for each row of a few numbers would weigh as much as the row: there, one for each column
+        across = 1 if tensor.shape[1] >= _NARROW else 0
+        scale = tensor.float().abs().amax(across, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127
+        stored[name] = (tensor.float() / scale).round().clamp(-127, 127).to(torch.int8)
+        stored[name + SCALE] = scale
+    return stored
 
 
-def _looks_like_pickle(path: Path) -> bool:
-    """Tell a pickle or a zip of pickles by its first bytes; those of safetensors are a length, so they end in zeros."""
-    with path.open("rb") as file:
-        start = file.read(8)
-    return start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5))
+def from_int8(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Make floats of what `to_int8` stored; other tensors stay as they are."""
+    scales = [name for name in tensors if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors]
+    for name in scales:
+        # floats first: torch multiplies numbers of two types slowly
+        tensors[name.removesuffix(SCALE)] = tensors[name.removesuffix(SCALE)].float().mul_(tensors.pop(name))
+    return tensors
