@@ -11,7 +11,7 @@ import pytest
 from clearhead.errors import BadInput, NotFound
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.encoding import Special
-from clearhead.text.train import learn_unigrams, learn_wordpieces, settled
+from clearhead.text.train import learn_unigrams, learn_wordpieces, reproducible
 
 from .conftest import SENTENCES
 
@@ -197,6 +197,6 @@ def test_bad_files(tmp_path: Path, kind: str) -> None:
 
 
 def test_scores_are_settled() -> None:
-    one = settled([("ab", -1.00000000001), ("x", -5.0), ("y", -4.9999), ("c", -2.0)])
-    other = settled([("ab", -1.0), ("c", -2.0), ("y", -5.0), ("x", -4.9999)])
+    one = reproducible([("ab", -1.00000000001), ("x", -5.0), ("y", -4.9999), ("c", -2.0)])
+    other = reproducible([("ab", -1.0), ("c", -2.0), ("y", -5.0), ("x", -4.9999)])
     assert one == other == [("ab", -1.0), ("c", -2.0), ("x", -5.0), ("y", -5.0)]

@@ -303,7 +303,7 @@ def export_tokenizer(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> Tok
         after = ()
     elif tokenizer.id_to_token(config.eos_token_id) is not None:  # else it belongs to another model
         before, after = (), (config.eos_token_id,)
-    return tokenizer.between(before, after, settings)
+    return tokenizer.with_specials(before, after, settings)
 
 
 def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:

@@ -160,4 +160,4 @@ def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkp
         require(fits, f"a table for capitals has the shape {tuple(rows.shape)}, not {tuple(table.shape)}", BadConfig)
         rows.copy_(table)
     encoder.embeddings = embeddings
-    return replace(checkpoint, tokenizer=tokenizer.telling_capitals())
+    return replace(checkpoint, tokenizer=tokenizer.with_capitals())

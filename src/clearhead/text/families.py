@@ -7,10 +7,19 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-ALBERT_SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 GPT2_SPECIALS = ("<|endoftext|>",)
-T5_SPECIALS = ("<pad>", "</s>", "<unk>", *(f"<extra_id_{i}>" for i in range(100)))
-XLNET_SPECIALS = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>")
+# of the unigram families: the special tokens, which come first in the vocabulary, and what stands round texts
+UNIGRAM_SPECIALS = {
+    "albert": ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+    "t5": ("<pad>", "</s>", "<unk>", *(f"<extra_id_{i}>" for i in range(100))),
+    "xlnet": ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"),
+}
+_CLS_SEP = ("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
+_UNIGRAM_TEMPLATES = {
+    "albert": _CLS_SEP,
+    "t5": ("$A:0 </s>:0", "$A:0 </s>:0 $B:0 </s>:0"),
+    "xlnet": ("$A:0 <sep>:0 <cls>:2", "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"),  # <cls> is in a segment of its own
+}
 _UNKNOWN = "[UNK]"
 # both families let a mask take the space before it, for it stands for a word together with that space
 _MASKS = ("<mask>", "[MASK]")
@@ -25,24 +34,32 @@ def bert_normalizer(
     )
 
 
-def albert_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
+def unigram_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
     """ALBERT's cleaning: compatibility forms, any white space as one space and none at the ends.
 
     ALBERT also makes one quotation mark of two; we do not, because the library's offsets then miss the second.
     """
     folded = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
-    spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    return normalizers.Sequence([*(folded if lowercase else [normalizers.NFKC()]), *spaces])
+    return one_space(*(folded if lowercase else [normalizers.NFKC()]))
 
 
-def bert(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """WordPiece: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
-    return _split_as_bert(models.WordPiece(dict(vocabulary), unk_token=_UNKNOWN), vocabulary, normalizer)
+def one_space(*before: normalizers.Normalizer) -> normalizers.Normalizer:
+    """After other cleaning: any white space as one space and none at the ends."""
+    return normalizers.Sequence([*before, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
 
 
-def words(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """Whole words, split as BERT does, with BERT's special tokens."""
-    return _split_as_bert(models.WordLevel(dict(vocabulary), unk_token=_UNKNOWN), vocabulary, normalizer)
+def bert(
+    vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer, *, whole_words: bool = False
+) -> tokenizers.Tokenizer:
+    """WordPiece, or whole words: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
+    model = models.WordLevel if whole_words else models.WordPiece
+    library = tokenizers.Tokenizer(model(dict(vocabulary), unk_token=_UNKNOWN))
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.post_processor = _template(*_CLS_SEP, vocabulary)
+    library.decoder = decoders.WordPiece()  # of whole words too, for its spaces: none before a full stop
+    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
 
 
 def roberta(
@@ -60,37 +77,36 @@ def roberta(
             trim_offsets=True,
             add_prefix_space=add_prefix_space,
         )
-    specials = [token for token in (*ROBERTA_SPECIALS, "<|endoftext|>") if token in vocabulary]
-    library.add_special_tokens([AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in specials])
+    _add_specials(library, [token for token in (*ROBERTA_SPECIALS, *GPT2_SPECIALS) if token in vocabulary])
     return library
 
 
-def albert(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """Unigram pieces with their log probabilities, ALBERT's special tokens first: [CLS] A [SEP] B [SEP]."""
-    names = [piece for piece, _ in pieces]
-    processor = _cls_sep(names.index("[CLS]"), names.index("[SEP]"))
-    return _unigrams(pieces, normalizer, processor, ALBERT_SPECIALS)
+def unigram_family(
+    family: str, pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer
+) -> tokenizers.Tokenizer:
+    """ALBERT's, T5's or XLNet's tokenizer: unigram pieces with their log probabilities, special tokens first."""
+    return unigram(pieces, normalizer, UNIGRAM_SPECIALS[family], *_UNIGRAM_TEMPLATES[family])
 
 
-def t5(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """Unigram pieces, T5's special tokens first, sentinels among them: A </s> B </s>."""
-    processor = processors.TemplateProcessing(
-        single="$A:0 </s>:0", pair="$A:0 </s>:0 $B:0 </s>:0", special_tokens=[_special("</s>", pieces)]
-    )
-    return _unigrams(pieces, normalizer, processor, T5_SPECIALS)
+def unigram(
+    pieces: Sequence[tuple[str, float]],
+    normalizer: normalizers.Normalizer,
+    specials: Sequence[str],
+    single: str,
+    pair: str,
+) -> tokenizers.Tokenizer:
+    """Unigram pieces with their log probabilities, whose words begin with ▁; `single` and `pair` are templates."""
+    ids = {piece: i for i, (piece, _) in enumerate(pieces)}
+    library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=ids["<unk>"]))
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.Metaspace()
+    library.post_processor = _template(single, pair, ids)
+    library.decoder = decoders.Metaspace()
+    _add_specials(library, specials)
+    return library
 
 
-def xlnet(pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
-    """Unigram pieces, XLNet's special tokens first: A <sep> B <sep> <cls>, the last in a segment of its own."""
-    processor = processors.TemplateProcessing(
-        single="$A:0 <sep>:0 <cls>:2",
-        pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
-        special_tokens=[_special(token, pieces) for token in ("<sep>", "<cls>")],
-    )
-    return _unigrams(pieces, normalizer, processor, XLNET_SPECIALS)
-
-
-def between(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> processors.PostProcessor:
+def template(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> processors.PostProcessor:
     """Put these tokens, given with their ids, before a text and after it, and after the second of a pair."""
     opening, ending = ([f"{token}:0" for token, _ in tokens] for tokens in (before, after))
     return processors.TemplateProcessing(
@@ -100,41 +116,11 @@ def between(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]])
     )
 
 
-def _split_as_bert(
-    model: models.Model, vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer
-) -> tokenizers.Tokenizer:
-    library = tokenizers.Tokenizer(model)
-    library.normalizer = normalizer
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.post_processor = _cls_sep(vocabulary["[CLS]"], vocabulary["[SEP]"])
-    library.decoder = decoders.WordPiece()  # of whole words too, for its spaces: none before a full stop
-    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
-    return library
+def _template(single: str, pair: str, ids: Mapping[str, int]) -> processors.PostProcessor:
+    names = dict.fromkeys(item.partition(":")[0] for item in single.split() if not item.startswith("$"))
+    special_tokens = [(name, ids[name]) for name in names]
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
 
 
-def _unigrams(
-    pieces: Sequence[tuple[str, float]],
-    normalizer: normalizers.Normalizer,
-    processor: processors.PostProcessor,
-    specials: Sequence[str],
-) -> tokenizers.Tokenizer:
-    names = [piece for piece, _ in pieces]
-    library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=names.index("<unk>")))
-    library.normalizer = normalizer
-    library.pre_tokenizer = pre_tokenizers.Metaspace()
-    library.post_processor = processor
-    library.decoder = decoders.Metaspace()
+def _add_specials(library: tokenizers.Tokenizer, specials: Sequence[str]) -> None:
     library.add_special_tokens([AddedToken(token, lstrip=token in _MASKS, normalized=False) for token in specials])
-    return library
-
-
-def _special(token: str, pieces: Sequence[tuple[str, float]]) -> tuple[str, int]:
-    return token, [piece for piece, _ in pieces].index(token)
-
-
-def _cls_sep(cls_id: int, sep_id: int) -> processors.PostProcessor:
-    return processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", cls_id), ("[SEP]", sep_id)],
-    )

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import normalizers
 
 from clearhead.errors import BadCheckpoint, NotFound, require
+from clearhead.text.families import one_space, unigram
 
 _PIECES, _NORMALISER, _TABLE = 1, 3, 2  # fields of the model, and of its normaliser
 _NORMAL, _USER_DEFINED = 1, 4  # types of pieces that text is cut into
@@ -31,17 +32,9 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
     missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
     require(not missing, f"the vocabulary beside {source} has no {' and no '.join(missing)}", BadCheckpoint)
     scored = [(token, pieces.get(token, _NEVER)) for token in ordered]
-    library = tokenizers.Tokenizer(models.Unigram(scored, unk_id=vocabulary["<unk>"]))
     cleaning = [normalizers.Precompiled(table)] if table else []
-    library.normalizer = normalizers.Sequence([*cleaning, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
-    library.pre_tokenizer = pre_tokenizers.Metaspace()
-    library.post_processor = processors.TemplateProcessing(
-        single="$A </s>", pair="$A $B </s>", special_tokens=[("</s>", vocabulary["</s>"])]
-    )
-    library.decoder = decoders.Metaspace()
     specials = [t for t in ordered if t in ("</s>", "<unk>", "<pad>") or _LANGUAGE.fullmatch(t)]
-    library.add_special_tokens([AddedToken(token, normalized=False) for token in specials])
-    return library
+    return unigram(scored, one_space(*cleaning), specials, "$A </s>", "$A $B </s>")
 
 
 def read_model(path: Path) -> tuple[dict[str, float], bytes]:

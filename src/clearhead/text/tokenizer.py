@@ -90,17 +90,17 @@ class Tokenizer:
         """Whether `Encoding.segments` say which words have capitals, instead of which sentence they are in."""
         return self.settings.get(_CAPITALS) is True
 
-    def telling_capitals(self) -> Self:
+    def with_capitals(self) -> Self:
         """The same tokenizer, which tells beside the ids what their small letters lose."""
         require(self.lowercase, "This tokenizer knows capitals by its vocabulary; leave capitals out.", BadConfig)
         return type(self)(self._library, {**self.settings, _CAPITALS: True})
 
-    def between(self, before: Sequence[int], after: Sequence[int], settings: Mapping[str, Any]) -> Self:
+    def with_specials(self, before: Sequence[int], after: Sequence[int], settings: Mapping[str, Any]) -> Self:
         """The same tokenizer, which puts these ids round a text and no others, with more settings."""
         if self.template.around_text == (tuple(before), tuple(after)):
             return type(self)(self._library, {**self.settings, **settings})
         library = tokenizers.Tokenizer.from_str(self._library.to_str())
-        library.post_processor = families.between(*([(self._names[i], i) for i in ids] for ids in (before, after)))
+        library.post_processor = families.template(*([(self._names[i], i) for i in ids] for ids in (before, after)))
         # the classes of the families know no template but their own
         return type(self)(library, {**self.settings, "tokenizer_class": ANY_CLASS, **settings})
 
