@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipelines.writers import gpt_folder, recurrent_folder, translator
+from pipelines.writers import TEXTS, gpt_folder, recurrent_folder, translator
 from studio.runs import write_run
 
 TEXT = "the animal was tired"
@@ -115,3 +115,26 @@ def test_what_a_model_that_writes_cannot_show_is_one_sentence(run, tmp_path, kin
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_look_attention(run, folder, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, _ = run("look", "attention", "the street", "--model", folder, "--out", page, "--json")
+    assert code == 0
+    assert json.loads(out)["layers"] == 3
+    assert "the" in json.loads(out)["tokens"]
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_look_decoding(run, tmp_path):
+    page, folder = tmp_path / "page.html", tmp_path / "model"
+    translator().save(folder)
+    code, out, _ = run(
+        "look", "decoding", TEXTS[0], "--num-beams", 2, "--max-new-tokens", 5, "-m", folder, "--out", page
+    )
+    assert code == 0
+    assert out.startswith(f"wrote {page}")
+    data = json.loads(
+        run("look", "decoding", TEXTS[0], "--max-new-tokens", 5, "-m", folder, "--out", page, "--json")[1]
+    )
+    assert data["nodes"][0]["candidates"]

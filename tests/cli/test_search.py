@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from conftest import SENTENCES
@@ -70,21 +69,6 @@ def test_summarise(run, folder, file):
     assert set(found) == {"source", "summary", "sentences"}
     assert [text[one["start"] : one["end"]] for one in found["sentences"]] == out.splitlines()
     assert run("summarise", file, file, "-m", folder)[1].count(f"{file}:") == 2
-
-
-def test_senses(run, folder, file):
-    code, out, _ = run("senses", "bank", "--in", file, "--model", folder, "--json", "--layers=-2,-1")
-    assert code == 0
-    (found,) = rows(out)
-    assert [one["text"] for one in found["occurrences"]] == ["bank", "bank"]
-    assert np.array(found["cosines"]).shape == (2, 2)
-    assert run("senses", "bank", "-m", folder, "--count", 2, stdin=SENTENCES[2])[1].count("\n") == 2
-
-
-def test_embed_smaller_vectors(run, folder, file):
-    out = run("embed", "--in", file, "-m", folder, "--dimensions", 16, "--precision", "binary", "--json")[1]
-    assert all(len(row["vector"]) == 2 and isinstance(row["vector"][0], int) for row in rows(out))
-    assert "+" not in run("embed", "--in", file, "-m", folder, "--precision", "int8")[1].splitlines()[0]
 
 
 @pytest.mark.parametrize(

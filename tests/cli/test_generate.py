@@ -199,34 +199,6 @@ def test_what_is_refused_is_refused_before_the_prompt_is_printed(run, options):
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_look_decoding(run, folder, tmp_path):
-    page = tmp_path / "page.html"
-    code, out, _ = run(
-        "look", "decoding", TEXTS[0], "--num-beams", 2, "--max-new-tokens", 5, "-m", folder, "--out", page
-    )
-    assert code == 0
-    assert out.startswith(f"wrote {page}")
-    data = json.loads(
-        run("look", "decoding", TEXTS[0], "--max-new-tokens", 5, "-m", folder, "--out", page, "--json")[1]
-    )
-    assert data["nodes"][0]["candidates"]
-
-
-def test_info_knows_recurrent_models(run, tmp_path):
-    translator("seq2seq-gru").save(tmp_path / "gru")
-    code, out, _ = run("info", tmp_path / "gru", "--json")
-    assert code == 0
-    assert json.loads(out)["family"] == "seq2seq-gru"
-
-
-def test_an_objective_that_is_not_there_is_answered_by_all_that_are(run, tmp_path):
-    (tmp_path / "a.txt").write_text("a text", encoding="utf-8")
-    code, _, err = run("pretrain", "--corpus", tmp_path / "a.txt", "--out", tmp_path, "--objective", "span")
-    assert code == 2
-    assert "there is no objective 'span'; choose one of masked, masked+next" in err
-    assert "causal, spans, permutation" in err
-
-
 @pytest.mark.parametrize("verb", [["translate", "a"], ["generate", "a"], ["finetune", "instruct", "--data", "a.csv"]])
 def test_the_built_in_model_does_not_write(run, tmp_path, verb):
     out = ["--out", tmp_path] if verb[0] == "finetune" else []
@@ -248,16 +220,3 @@ def test_a_prefix_that_leaves_no_room_is_named(run, folder):
     code, _, err = run("translate", "a", "-m", folder, "--prefix", "translate this: " * 40)
     assert (code, err.count("\n")) == (2, 1)
     assert "that are read at once; give a shorter prefix" in err
-
-
-def test_word_vectors_are_not_looked_for_in_another_model(run, folder):
-    for other in (folder, gpt_folder()):
-        code, _, err = run("vectors", "near", "bank", "-m", other)
-        assert (code, err) == (2, f"error: {other} holds no word vectors; train some with: clearhead vectors train\n")
-
-
-def test_info_names_no_length_where_there_is_no_limit(run, tmp_path):
-    translator("t5").save(tmp_path / "t5")
-    assert json.loads(run("info", tmp_path / "t5", "--json")[1])["max_length"] is None
-    assert "max_length" not in run("info", tmp_path / "t5")[1]
-    assert json.loads(run("info", gpt_folder(), "--json")[1])["max_length"] == 96
