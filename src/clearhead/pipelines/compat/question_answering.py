@@ -39,13 +39,13 @@ class QuestionOptions(Options):
     def search(self, positions: int) -> Search:
         """The same as `Model.answer` has it, for a model with so many positions."""
         at_least_one("top_k", self.best)
-        longest = 15 if self.max_answer_len is None else self.max_answer_len
-        at_least_one("max_answer_len", longest)
+        length = 15 if self.max_answer_len is None else self.max_answer_len
+        at_least_one("max_answer_len", length)
         window = min(384, positions) if self.max_seq_len is None else self.max_seq_len
         overlap = min(window // 2, 128) if self.doc_stride is None else self.doc_stride
         return Search(
             top_k=self.best,
-            max_answer_length=longest,
+            max_answer_length=length,
             window=window,
             overlap=overlap,
             whole_words=self.align_to_words is not False,
