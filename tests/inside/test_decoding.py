@@ -19,7 +19,7 @@ SOURCED = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru-dot"]
 @pytest.mark.parametrize("beams", [1, 3])
 def test_the_way_of_the_best_text_is_in_the_tree(kind, beams):
     model = translator(kind)
-    data = decoding(model, TEXTS[0], beams=beams, longest=6).data
+    data = decoding(model, TEXTS[0], num_beams=beams, max_new_tokens=6).data
     assert data["read"] == [*data["read"][:-1], "</s>"]
     assert len(data["results"]) == data["beams"] == beams
     nodes, path = data["nodes"], data["path"]
@@ -27,7 +27,7 @@ def test_the_way_of_the_best_text_is_in_the_tree(kind, beams):
     for before, after in pairwise(path):
         assert nodes[after]["parent"] == before
         assert [nodes[after]["token"], nodes[after]["chance"]] in nodes[before]["candidates"] or beams > 1
-    best = model.generate(TEXTS[0], longest=6, beams=beams)
+    best = model.generate(TEXTS[0], max_new_tokens=6, num_beams=beams)
     assert data["results"][0]["text"] == best.text
     for node in nodes:
         assert sum(share for _, share in node["candidates"]) <= 1.001
@@ -38,22 +38,22 @@ def test_the_way_of_the_best_text_is_in_the_tree(kind, beams):
 
 def test_the_attention_of_a_recurrent_model_is_its_matrix():
     model = translator("seq2seq-lstm-additive")
-    data = decoding(model, TEXTS[0], longest=6).data
+    data = decoding(model, TEXTS[0], max_new_tokens=6).data
     (source,) = model.writer.ids([TEXTS[0]])
-    target = list(model.generate(TEXTS[0], longest=6).tokens)
+    target = list(model.generate(TEXTS[0], max_new_tokens=6).tokens)
     (weights,) = model.network.attention(replace(Batch.of([target]), source=Batch.of([source])))
     shown = torch.tensor([data["nodes"][i]["attention"][0] for i in data["path"]])[: len(target)]
     torch.testing.assert_close(shown, weights[: len(shown)], atol=1e-3, rtol=0)
 
 
 def test_a_model_without_attention_shows_its_candidates_alone():
-    data = decoding(translator("seq2seq-gru"), TEXTS[0], longest=4).data
+    data = decoding(translator("seq2seq-gru"), TEXTS[0], max_new_tokens=4).data
     assert all(node["attention"] == [] for node in data["nodes"])
 
 
 def test_a_decoder_alone_looks_back_at_all_there_is():
     model = ch.load(gpt_folder())
-    data = decoding(model, TEXTS[0], longest=5, beams=2).data
+    data = decoding(model, TEXTS[0], max_new_tokens=5, num_beams=2).data
     for node in data["nodes"]:
         depth, at = 0, node
         while at["parent"] is not None:
@@ -64,9 +64,9 @@ def test_a_decoder_alone_looks_back_at_all_there_is():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beams": 9}, "beams=9 cannot be drawn"),
-        ({"longest": 0}, "longest=0 tokens cannot be shown"),
-        ({"top": 0}, "top=0 candidates"),
+        ({"num_beams": 9}, "num_beams=9 cannot be drawn"),
+        ({"max_new_tokens": 0}, "max_new_tokens=0 cannot be shown"),
+        ({"top_k": 0}, "top_k=0 candidates"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(options, message):

@@ -38,7 +38,7 @@ def test_whether_layers_add_to_one_stream_is_said(family, stream):
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_the_mask_heads_last_word_is_the_models_own(family):
     model = small(family)
-    said = through_layers(model, "wear a [MASK]!", top=3).data["said"]
+    said = through_layers(model, "wear a [MASK]!", top_k=3).data["said"]
     assert len(said) == 5
     place = model.tokenizer.encode("wear a [MASK]!").ids.index(model.tokenizer.mask_id)
     best = model.fill("wear a [MASK]!", top_k=3).predictions
@@ -48,7 +48,7 @@ def test_the_mask_heads_last_word_is_the_models_own(family):
 
 def test_a_decoder_says_the_next_token():
     model = small("gpt2", head="causal_lm")
-    data = through_layers(model, "he sat", top=1).data
+    data = through_layers(model, "he sat", top_k=1).data
     assert data["head"] == "causal_lm"
     ids = torch.tensor(model.tokenizer.encode("he sat").ids)
     best = model.network("causal_lm", ids[None])[0].argmax(-1).tolist()
@@ -79,7 +79,7 @@ def test_the_lectures_choices_of_features():
     ("call", "error", "message"),
     [
         (lambda: through_layers(small(), "the " * 70), BadInput, "at most 64"),
-        (lambda: through_layers(small(), TEXT, top=0), BadInput, "top=0"),
+        (lambda: through_layers(small(), TEXT, top_k=0), BadInput, "top_k=0"),
         (lambda: through_layers(small(), TEXT, features=-1), BadInput, "features=-1"),
     ],
 )

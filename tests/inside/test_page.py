@@ -51,7 +51,7 @@ VIEWS = {
     "layers": lambda text: through_layers(small(), text),
     "senses": lambda text: senses_of(small(), "bank", {"a": [text], text: ["the bank"]}),
     "why": lambda text: why(small(head="classes", outputs=2, labels=("no", "yes")), text),
-    "decoding": lambda text: decoding(small("gpt2", "causal_lm"), text, beams=2, longest=4),
+    "decoding": lambda text: decoding(small("gpt2", "causal_lm"), text, num_beams=2, max_new_tokens=4),
     "step": lambda text: trace(small(), text).step(1, 0, 0),
     "attention": lambda text: trace(small(), text).heads(),
     "runs": run_named,

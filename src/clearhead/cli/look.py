@@ -162,7 +162,7 @@ def decoding(
     """
     from clearhead.inside.decoding import decoding
 
-    view = decoding(model, text, beams=num_beams, longest=max_new_tokens, top=top_k)
+    view = decoding(model, text, num_beams=num_beams, max_new_tokens=max_new_tokens, top_k=top_k)
     yield _saved(view, out, view.data["results"][0]["text"])
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output, Recorder, Step
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, renamed, require
 from clearhead.inside.page import View, check_length, rounded
 from clearhead.nn.alignment import AttentionContext
 from clearhead.nn.attention import scaled_dot_product
@@ -25,18 +25,19 @@ SCRIPTS = ("shared/svg.js", "shared/heatmap.js", "tree.js", "main.js")
 LIMIT = 128  # tokens read; the page holds what every step attended of them
 
 
-def decoding(model: Model, text: str, *, beams: int = 1, longest: int = 32, top: int = 5) -> View:
+@renamed(beams="num_beams", longest="max_new_tokens", top="top_k")
+def decoding(model: Model, text: str, *, num_beams: int = 1, max_new_tokens: int = 32, top_k: int = 5) -> View:
     """Show how a model decodes after a prompt, or beside a source: the steps of the best text, and all that was tried.
 
-    `beams` hypotheses are kept at each step, one is greedy; at most `longest` tokens are written, and the `top`
-    candidates of each step are shown.
+    `num_beams` hypotheses are kept at each step, one is greedy; the `top_k` candidates of each step are shown.
     """
-    require(1 <= beams <= 8, f"beams={beams} cannot be drawn; choose 1 to 8", BadInput)
-    require(1 <= longest <= LIMIT, f"longest={longest} tokens cannot be shown; choose 1 to {LIMIT}", BadInput)
-    require(top > 0, f"top={top} candidates cannot be shown; choose 1 or more", BadInput)
+    require(1 <= num_beams <= 8, f"num_beams={num_beams} cannot be drawn; choose 1 to 8", BadInput)
+    fits = 1 <= max_new_tokens <= LIMIT
+    require(fits, f"max_new_tokens={max_new_tokens} cannot be shown; choose 1 to {LIMIT}", BadInput)
+    require(top_k > 0, f"top_k={top_k} candidates cannot be shown; choose 1 or more", BadInput)
     generator = model.writer
     check_length(len(generator.ids([text])[0]), LIMIT)
-    seen = watch(generator, text, longest=longest, beams=beams, top=top)
+    seen = watch(generator, text, max_new_tokens=max_new_tokens, num_beams=num_beams, top_k=top_k)
     names = generator.tokenizer
     number_of = {tuple(step.written): number for number, step in enumerate(seen.steps)}
     best = seen.outputs[0].tokens
@@ -44,7 +45,7 @@ def decoding(model: Model, text: str, *, beams: int = 1, longest: int = 32, top:
     data = {
         "source": generator.sourced,
         "read": [token_name(names, token) for token in seen.read],
-        "nodes": [_node(seen, number, number_of, names, top) for number in range(len(seen.steps))],
+        "nodes": [_node(seen, number, number_of, names, top_k) for number in range(len(seen.steps))],
         "path": [number_of[one] for one in prefixes if one in number_of],  # the limit cuts the last one off
         "beams": len(seen.outputs),
         "results": [
@@ -65,7 +66,7 @@ class Watched:
 
 
 def _node(
-    seen: Watched, number: int, number_of: dict[tuple[int, ...], int], names: Tokenizer, top: int
+    seen: Watched, number: int, number_of: dict[tuple[int, ...], int], names: Tokenizer, top_k: int
 ) -> dict[str, Any]:
     step = seen.steps[number]
     token = step.written[-1] if step.written else None
@@ -76,7 +77,7 @@ def _node(
         "token": None if token is None else token_name(names, token),
         "chance": round(candidates[token], 4) if token in candidates else None,
         "written": names.decode(step.written),
-        "candidates": [[token_name(names, one), round(share, 4)] for one, share in step.candidates[:top]],
+        "candidates": [[token_name(names, one), round(share, 4)] for one, share in step.candidates[:top_k]],
         "chosen": [token_name(names, one) for one in step.chosen],
         "attention": rounded(seen.attention[number], 3) if seen.attention else [],
     }
@@ -89,15 +90,16 @@ def token_name(tokenizer: Tokenizer, token: int) -> str:
     return mark + text.strip() if text.strip() and "\ufffd" not in text and not name.startswith("##") else name
 
 
-def watch(generator: Generator, text: str, *, longest: int, beams: int, top: int) -> Watched:
+@renamed(beams="num_beams", longest="max_new_tokens", top="top_k")
+def watch(generator: Generator, text: str, *, max_new_tokens: int, num_beams: int, top_k: int) -> Watched:
     """Decode one text, greedily or by beam search, and keep every step with its attention."""
     (read,) = generator.ids([text])
-    # what goes on from a hypothesis is among its best 2 × beams continuations
-    recorder = Recorder(top=max(top, 2 * beams))
+    # what goes on from a hypothesis is among its best 2 × num_beams continuations
+    recorder = Recorder(top=max(top_k, 2 * num_beams))
     modules = attention_modules(generator)
     with record(*modules) as calls:
-        config = GenerationConfig(num_beams=beams, num_return_sequences=beams)
-        (outputs,) = generator.write([read], [longest], config, recorder=recorder)
+        config = GenerationConfig(num_beams=num_beams, num_return_sequences=num_beams)
+        (outputs,) = generator.write([read], [max_new_tokens], config, recorder=recorder)
     attention: list[Tensor] = []
     # every round of all rows has one call of each layer
     rounds = [len(list(group)) for _, group in groupby(recorder.steps, key=lambda step: step.number)]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.errors import BadInput, WrongTask, renamed, require
 from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
@@ -26,9 +26,10 @@ SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "main.js")
 LIMIT = 128  # tokens; there is a table of their squares for every layer
 
 
-def through_layers(model: Model, text: str, pair: str | None = None, *, features: int = 48, top: int = 5) -> View:
-    """Show the hidden states of every layer: similarity, the `top` tokens a head would say, choices of features."""
-    require(top > 0, f"top={top} tokens cannot be shown; choose 1 or more", BadInput)
+@renamed(top="top_k")
+def through_layers(model: Model, text: str, pair: str | None = None, *, features: int = 48, top_k: int = 5) -> View:
+    """Show the hidden states of every layer: similarity, the `top_k` tokens a head would say, choices of features."""
+    require(top_k > 0, f"top_k={top_k} tokens cannot be shown; choose 1 or more", BadInput)
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
     encoding = model.tokenizer.encode(text, pair)
     check_length(len(encoding), min(LIMIT, model.encoder.max_length))
@@ -42,7 +43,7 @@ def through_layers(model: Model, text: str, pair: str | None = None, *, features
         "kept": rounded(cosine_similarity(states[1:], states[:-1], dim=-1), 3),
         "stream": hasattr(model.encoder, "norm"),  # only what leaves a pre-norm encoder is normalised
         "head": head,
-        "said": None if head is None else _logit_lens(model, head, states, top),
+        "said": None if head is None else _logit_lens(model, head, states, top_k),
         "features": {name: rounded(cosines(x), 3) for name, x in feature_choices(states).items()},
     }
     return View.of("layers", "Through the layers", SCRIPTS, data)
@@ -73,7 +74,7 @@ def feature_choices(states: Tensor) -> dict[str, Tensor]:
     return choices
 
 
-def _logit_lens(model: Model, head: str, states: Tensor, top: int) -> list[list[list[list[Any]]]]:
+def _logit_lens(model: Model, head: str, states: Tensor, top_k: int) -> list[list[list[list[Any]]]]:
     """For every layer and token, the language model's best tokens with their probabilities."""
     network: Network = model.network
     layout = Packed.of([states.shape[1]], model.device)
@@ -84,7 +85,7 @@ def _logit_lens(model: Model, head: str, states: Tensor, top: int) -> list[list[
         *inner, last = states.to(next(network.parameters()))
         for hidden in (*map(norm, inner), last):
             probabilities = network.heads[head](hidden, layout).float().softmax(-1)
-            best = probabilities.topk(min(top, probabilities.shape[-1]))
+            best = probabilities.topk(min(top_k, probabilities.shape[-1]))
             rows = zip(best.indices.tolist(), rounded(best.values), strict=True)
             found.append([_named(model, *row) for row in rows])
     return found

@@ -51,6 +51,10 @@ def lines_of(text: str | None) -> list[str]:
     return [line.strip() for line in (text or "").splitlines() if line.strip()]
 
 
+def _decoding(model: Model, text: str, beams: int, longest: int) -> View:
+    return decoding(model, text, num_beams=beams, max_new_tokens=longest)
+
+
 def _runs(folders: Sequence[Path]) -> View:
     if not folders:
         raise NotFound("this studio was started without runs; start it with --runs and the folders of training runs")
@@ -142,7 +146,7 @@ VIEWS = (
         path="/look/decoding",
         title="Word by word",
         question="How does a model write?",
-        call=decoding,
+        call=_decoding,
         head="causal_lm",
         fields=(
             TEXT,
