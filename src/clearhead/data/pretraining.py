@@ -1,9 +1,8 @@
-"""Plain text for pre-training: packed pieces, sentence pairs, running text for language models."""
+"""Plain text for pre-training: packed sequences, running text for language models, sentence pairs."""
 
 # N packed tokens
-# B sequences · N packed tokens
-# B pairs · N packed tokens
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -13,11 +12,163 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
-from clearhead.data.rng import DerivedBatches, Stream, order, rng
+from clearhead.data.rng import DerivedBatches, EqualBatches, Stream, order, rng
 from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
+
+_SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
+
+
+class _Row(EqualBatches):
+    """Runs of tokens, shuffled anew in each epoch, all epochs in one row; batch i is the i-th `tokens` of the row.
+
+    Each run has `specials` special tokens around it.
+    """
+
+    def __init__(self, shards: Shards, runs: Runs, *, specials: int, tokens: int, seed: int) -> None:
+        self.tokens = tokens
+        self._shards, self._specials = shards, specials
+        self._starts, self._lengths = runs
+        super().__init__(int(self._lengths.sum()) + specials * len(self._lengths), tokens)
+        self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(self._starts), seed, epoch)))
+
+    def _lay_out(self, runs: Ints) -> tuple[Ints, Ints]:
+        return runs, np.cumsum(self._lengths[runs] + self._specials)
+
+    def _between(self, start: int, stop: int) -> Iterator[tuple[Ints, Ints, int, int]]:
+        """The runs on places `start` to `stop` of the row, epoch by epoch: numbers, ends, and places in the epoch."""
+        while start < stop:
+            epoch, first = divmod(start, self._epoch_size)
+            last = min(first + stop - start, self._epoch_size)
+            runs, ends = self._epoch(epoch)
+            chosen = slice(np.searchsorted(ends, first, "right"), np.searchsorted(ends, last, "left") + 1)
+            yield runs[chosen], ends[chosen], first, last
+            start += last - first
+
+
+class PackedText(_Row):
+    """Documents cut into sequences of at most `length` tokens with the special tokens, every batch of exactly `tokens`.
+
+    All sequences of an epoch, in its order, form one row that is cut every `tokens`. A sequence on a cut becomes one
+    at the end of a batch and one at the start of the next; the special tokens at the cut take the place of as many
+    tokens of text, which is all that is lost. What a cut leaves of a sequence may be special tokens alone. One sequence
+    in ten is cut in two anywhere, because texts to be fine-tuned on are short.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        tokenizer: Tokenizer,
+        *,
+        tokens: int = 65_536,
+        length: int = 512,
+        seed: int = 0,
+        split: str = "train",
+        validation_share: float = 0.005,
+    ) -> None:
+        require_same(shards, tokenizer)
+        specials = tokenizer.template.specials(pair=False)
+        room = length - specials
+        require(room > 0, f"Sequences of {length} tokens have no room beside {specials} special ones.", BadInput)
+        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
+        self._layout = tokenizer.template.single
+        runs = _some_in_two(*_pieces(shards, shards.split(split, validation_share), room), seed)
+        super().__init__(shards, runs, specials=specials, tokens=tokens, seed=seed)
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`."""
+        starts, lengths = [], []
+        before = after = 0  # special tokens that the cuts leave out
+        for runs, ends, first, last in self._between(index * self.tokens, (index + 1) * self.tokens):
+            start, length = self._starts[runs], self._lengths[runs]
+            if (left := int(ends[0] - first)) < length[0] + self._specials:
+                kept = max(left - self._specials, 0)
+                start[0] += length[0] - kept
+                length[0], before = kept, max(self._specials - left, 0)
+            if over := int(ends[-1] - last):
+                left = length[-1] + self._specials - over
+                length[-1], after = max(left - self._specials, 0), max(self._specials - left, 0)
+            starts.append(start)
+            lengths.append(length)
+        ids, _, sizes = wrap(self._shards, self._layout, [(np.concatenate(starts), np.concatenate(lengths))])
+        sizes[0] -= before
+        sizes[-1] -= after
+        return Batch(torch.from_numpy(ids[before : len(ids) - after]), Packed.of(sizes.tolist()))
+
+
+def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
+    """Cut documents every `room` tokens: where each piece starts among the tokens, and how long it is."""
+    first, end = shards.document_starts[documents], shards.document_starts[documents + 1]
+    counts = -(-(end - first) // room)
+    starts = np.repeat(first, counts) + spread(counts) * room
+    return starts, np.minimum(np.repeat(end, counts) - starts, room)
+
+
+def _some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
+    """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
+    draw = rng(Stream.SHORT_SEQUENCES, seed)
+    cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
+    front = draw.integers(1, lengths[cut])
+    kept = lengths.copy()
+    kept[cut] = front
+    return np.insert(starts, cut + 1, starts[cut] + front), np.insert(kept, cut + 1, lengths[cut] - front)
+
+
+class RunningText(_Row):
+    """Sequences of exactly `length` tokens, with target `next` (N,): the token after each, of the last one too.
+
+    Documents follow one another in the order of the epoch, each with the tokens that the tokenizer puts round a text;
+    where it puts none after it, as GPT-2's, the end token stands between two. Nothing is lost at a cut.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        tokenizer: Tokenizer,
+        *,
+        tokens: int = 16_384,
+        length: int = 128,
+        seed: int = 0,
+        split: str = "train",
+        validation_share: float = 0.005,
+    ) -> None:
+        require_same(shards, tokenizer)
+        require(length >= 1, f"Sequences of {length} tokens are empty; give 1 or more.", BadInput)
+        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
+        self.length = length
+        self._before, self._after = document_boundaries(tokenizer)
+        documents = shards.split(split, validation_share)
+        starts = shards.document_starts[documents]
+        runs = starts, shards.document_starts[documents + 1] - starts
+        specials = len(self._before) + len(self._after)
+        super().__init__(shards, runs, specials=specials, tokens=tokens // length * length, seed=seed)
+
+    def batch(self, index: int) -> Batch:
+        """Make batch number `index`."""
+        parts = self._between(index * self.tokens, (index + 1) * self.tokens + 1)
+        row = np.concatenate([self._read(*part) for part in parts])
+        layout = Packed.of([self.length] * (self.tokens // self.length))
+        return Batch(torch.from_numpy(row[:-1]), layout, targets={"next": torch.from_numpy(row[1:])})
+
+    def _read(self, documents: Ints, ends: Ints, start: int, stop: int) -> Ints:
+        lengths = self._lengths[documents]
+        text = ends - len(self._after) - lengths  # where the words of each document begin in the epoch
+        first, last = (np.clip(edge - text, 0, lengths) for edge in (start, stop))
+        row = np.full(stop - start, -1, dtype=np.int64)
+        specials = [(text - len(self._before) + i, token) for i, token in enumerate(self._before)]
+        specials += [(text + lengths + i, token) for i, token in enumerate(self._after)]
+        for places, token in specials:
+            row[places[(places >= start) & (places < stop)] - start] = token
+        row[row < 0] = self._shards.gather(self._starts[documents] + first, last - first)
+        return row
+
+
+def document_boundaries(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tokens before and after a document; there is always one after it."""
+    before, after = tokenizer.template.around_text
+    return before, after or (tokenizer.sep_id,)
 
 
 class NeighbourTargets(DerivedBatches):
@@ -45,185 +196,10 @@ def previous_tokens(ids: Tensor, layout: Packed) -> Tensor:
     return ids.roll(1).masked_fill(layout.positions == 0, IGNORE_INDEX)
 
 
-_SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
-
-
-class PackedText:
-    """Documents cut into sequences of at most `length` tokens with the special tokens, every batch of exactly `tokens`.
-
-    All sequences of an epoch, in its order, form one row that is cut every `tokens`. A sequence on a cut becomes one
-    at the end of a batch and one at the start of the next; the special tokens at the cut take the place of as many
-    tokens of text, which is all that is lost. What a cut leaves of a sequence may be special tokens alone. One sequence
-    in ten is cut in two anywhere, because texts to be fine-tuned on are short.
-    """
-
-    def __init__(
-        self,
-        shards: Shards,
-        tokenizer: Tokenizer,
-        *,
-        tokens: int = 65_536,
-        length: int = 512,
-        seed: int = 0,
-        split: str = "train",
-        validation_share: float = 0.005,
-    ) -> None:
-        require_same(shards, tokenizer)
-        self.tokens = tokens
-        self._shards = shards
-        self._layout = tokenizer.template.single
-        self._specials = tokenizer.template.specials(pair=False)
-        room = length - self._specials
-        require(room > 0, f"Sequences of {length} tokens have no room beside {self._specials} special ones.", BadInput)
-        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
-        documents = shards.split(split, validation_share)
-        self._starts, self._lengths = _some_in_two(*_pieces(shards, documents, room), seed)
-        self._epoch_tokens = int(self._lengths.sum()) + self._specials * len(self._lengths)
-        self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(self._starts), seed, epoch)))
-
-    def batch(self, index: int) -> Batch:
-        """Make batch number `index`: the tokens from `index * tokens` on of all epochs laid end to end."""
-        starts, lengths = [], []
-        before = after = 0  # special tokens that the cuts leave out
-        position, stop = index * self.tokens, (index + 1) * self.tokens
-        while position < stop:
-            epoch, inner = divmod(position, self._epoch_tokens)
-            until = min(inner + stop - position, self._epoch_tokens)
-            pieces, ends = self._epoch(epoch)
-            first, last = np.searchsorted(ends, inner, "right"), np.searchsorted(ends, until, "left")
-            chosen = pieces[first : last + 1]
-            start, length = self._starts[chosen], self._lengths[chosen]
-            if (left := int(ends[first] - inner)) < length[0] + self._specials:
-                kept = max(left - self._specials, 0)
-                start[0] += length[0] - kept
-                length[0], before = kept, max(self._specials - left, 0)
-            if over := int(ends[last] - until):
-                left = length[-1] + self._specials - over
-                length[-1], after = max(left - self._specials, 0), max(self._specials - left, 0)
-            starts.append(start)
-            lengths.append(length)
-            position += until - inner
-        ids, _, sizes = wrap(self._shards, self._layout, [(np.concatenate(starts), np.concatenate(lengths))])
-        sizes[0] -= before
-        sizes[-1] -= after
-        return Batch(torch.from_numpy(ids[before : len(ids) - after]), Packed.of(sizes.tolist()))
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill, at least one."""
-        return max(int(epochs * self._epoch_tokens / self.tokens), 1)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return index * self.tokens / self._epoch_tokens
-
-    def _lay_out(self, pieces: Ints) -> tuple[Ints, Ints]:
-        return pieces, np.cumsum(self._lengths[pieces] + self._specials)
-
-
-def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
-    """Cut documents every `room` tokens: where each piece starts among the tokens, and how long it is."""
-    first, end = shards.document_starts[documents], shards.document_starts[documents + 1]
-    counts = -(-(end - first) // room)
-    starts = np.repeat(first, counts) + spread(counts) * room
-    return starts, np.minimum(np.repeat(end, counts) - starts, room)
-
-
-def _some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
-    """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
-    draw = rng(Stream.SHORT_SEQUENCES, seed)
-    cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
-    front = draw.integers(1, lengths[cut])
-    kept = lengths.copy()
-    kept[cut] = front
-    return np.insert(starts, cut + 1, starts[cut] + front), np.insert(kept, cut + 1, lengths[cut] - front)
-
-
-class RunningText:
-    """Sequences of exactly `length` tokens, with target `next` (N,): the token after each, of the last one too.
-
-    Documents follow one another in the order of the epoch, each with the tokens that the tokenizer puts round a text;
-    where it puts none after it, as GPT-2's, the end token stands between two. Nothing is lost at a cut.
-    """
-
-    def __init__(
-        self,
-        shards: Shards,
-        tokenizer: Tokenizer,
-        *,
-        tokens: int = 16_384,
-        length: int = 128,
-        seed: int = 0,
-        split: str = "train",
-        validation_share: float = 0.005,
-    ) -> None:
-        require_same(shards, tokenizer)
-        require(length >= 1, f"Sequences of {length} tokens are empty; give 1 or more.", BadInput)
-        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
-        self.length, self.tokens = length, tokens // length * length
-        self._shards = shards
-        self._before, self._after = document_boundaries(tokenizer)
-        documents = shards.split(split, validation_share)
-        self._starts = shards.document_starts[documents]
-        self._lengths = shards.document_starts[documents + 1] - self._starts
-        self._epoch_tokens = int(self._lengths.sum()) + len(documents) * (len(self._before) + len(self._after))
-        self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(documents), seed, epoch)))
-
-    def batch(self, index: int) -> Batch:
-        """Make batch number `index`: the tokens from `index * tokens` on of all epochs laid end to end."""
-        row = self._row(index * self.tokens, (index + 1) * self.tokens + 1)
-        layout = Packed.of([self.length] * (self.tokens // self.length))
-        return Batch(torch.from_numpy(row[:-1]), layout, targets={"next": torch.from_numpy(row[1:])})
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill, at least one."""
-        return max(int(epochs * self._epoch_tokens / self.tokens), 1)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return index * self.tokens / self._epoch_tokens
-
-    def _row(self, start: int, stop: int) -> Ints:
-        parts = []
-        while start < stop:
-            epoch, inner = divmod(start, self._epoch_tokens)
-            until = min(inner + stop - start, self._epoch_tokens)
-            parts.append(self._part(epoch, inner, until))
-            start += until - inner
-        return np.concatenate(parts)
-
-    def _part(self, epoch: int, start: int, stop: int) -> Ints:
-        """Read places `start` to `stop` of an epoch's row."""
-        documents, ends = self._epoch(epoch)
-        chosen = slice(np.searchsorted(ends, start, "right"), np.searchsorted(ends, stop, "left") + 1)
-        numbers, lengths = documents[chosen], self._lengths[documents[chosen]]
-        text = ends[chosen] - len(self._after) - lengths  # where the words of each document begin in the row
-        first, last = (np.clip(edge - text, 0, lengths) for edge in (start, stop))
-        row = np.full(stop - start, -1, dtype=np.int64)
-        for i, token in enumerate(self._before):
-            _put(row, text - len(self._before) + i - start, token)
-        for i, token in enumerate(self._after):
-            _put(row, text + lengths + i - start, token)
-        row[row < 0] = self._shards.gather(self._starts[numbers] + first, last - first)
-        return row
-
-    def _lay_out(self, documents: Ints) -> tuple[Ints, Ints]:
-        return documents, np.cumsum(self._lengths[documents] + len(self._before) + len(self._after))
-
-
-def document_boundaries(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The tokens before and after a document; there is always one after it."""
-    before, after = tokenizer.template.around_text
-    return before, after or (tokenizer.sep_id,)
-
-
-def _put(row: Ints, places: Ints, token: int) -> None:
-    row[places[(places >= 0) & (places < len(row))]] = token
-
-
 TARGETS = {"next": "next_sentence", "order": "sentence_order"}
 
 
-class SentencePairs:
+class SentencePairs(EqualBatches):
     """Stretches of neighbouring sentences of about `length` tokens, parted in two at a sentence drawn anew each time.
 
     One in two pairs is false: kind "next" takes the second segment from another document, kind "order" swaps the two.
@@ -246,12 +222,9 @@ class SentencePairs:
     ) -> None:
         require_same(shards, tokenizer)
         require(kind in TARGETS, f"There are no pairs of kind {kind!r}; choose {' or '.join(TARGETS)}.", BadInput)
-        self._shards = shards
         require(0 <= singles < 1, f"singles is a share in [0, 1), got {singles}", BadInput)
-        self._kind = kind
-        self._singles = singles
-        self._seed = seed
-        self._template = tokenizer.template
+        self._shards, self._template = shards, tokenizer.template
+        self._kind, self._singles, self._seed = kind, singles, seed
         specials = tokenizer.template.specials(pair=True)
         self._room = length - specials
         require(self._room > 1, f"Pairs of {length} tokens have no room beside {specials} special ones.", BadInput)
@@ -264,6 +237,7 @@ class SentencePairs:
         text = np.minimum(starts[self._to] - starts[self._from], self._room).mean()
         typical = text * (1 - singles / 2) + specials  # a single one is half as long, on average
         self._pairs = max(int(tokens / typical), 1)
+        super().__init__(len(self._from), self._pairs)
         self._order = lru_cache(maxsize=2)(lambda epoch: order(len(self._from), seed, epoch))
 
     def batch(self, index: int) -> Batch:
@@ -288,14 +262,6 @@ class SentencePairs:
         labels = np.append(false[~alone].astype(np.int64), np.full(alone.sum(), IGNORE_INDEX))
         targets = {TARGETS[self._kind]: torch.from_numpy(labels)}
         return Batch(torch.from_numpy(ids), Packed.of(lengths.tolist()), torch.from_numpy(segments), targets)
-
-    def batches_in(self, epochs: float) -> int:
-        """How many batches this many epochs fill, at least one."""
-        return max(int(epochs * len(self._from) / self._pairs), 1)
-
-    def epoch_of(self, index: int) -> float:
-        """How many epochs have gone by before batch `index`."""
-        return index * self._pairs / len(self._from)
 
     def _stretches(self) -> tuple[Ints, Ints, Ints]:
         """Document, first sentence and end of each stretch.

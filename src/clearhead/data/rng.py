@@ -22,7 +22,7 @@ class BatchSource(Protocol):
 
 
 class DerivedBatches:
-    """What sources that make their batches of another source's have in common: they are as many."""
+    """Batches that are made of another source's, one of each."""
 
     def __init__(self, source: BatchSource) -> None:
         self.source = source
@@ -34,6 +34,21 @@ class DerivedBatches:
     def epoch_of(self, index: int) -> float:
         """How many epochs have gone by before batch `index`."""
         return self.source.epoch_of(index)
+
+
+class EqualBatches:
+    """Batches of one size (of tokens or examples), cut out of epochs that lie end to end."""
+
+    def __init__(self, epoch_size: int, batch_size: int) -> None:
+        self._epoch_size, self._batch_size = epoch_size, batch_size
+
+    def batches_in(self, epochs: float) -> int:
+        """How many batches this many epochs fill, at least one."""
+        return max(int(epochs * self._epoch_size / self._batch_size), 1)
+
+    def epoch_of(self, index: int) -> float:
+        """How many epochs have gone by before batch `index`."""
+        return index * self._batch_size / self._epoch_size
 
 
 DATA_ORDER = 2  # version of all draws together: a run goes on only in the order that it began with
