@@ -12,8 +12,9 @@ import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.dataset import ShuffledBatches
-from clearhead.data.encode import encode_instructions, read_instructions
+from clearhead.data.encode import encode_instructions
 from clearhead.data.examples import PairExample
+from clearhead.data.formats import read_instructions
 from clearhead.errors import BadInput, WrongTask
 from clearhead.models.bert import BertConfig
 from clearhead.models.gpt import Gpt2Config

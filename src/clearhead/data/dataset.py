@@ -2,26 +2,34 @@
 
 # N tokens of all sequences · S sequences · E items, which are shuffled: texts, windows, pairs, questions with choices
 
+import logging
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data.batch import Batch, Ints, cut_by_cost, group_by_length
+from clearhead.data.batch import Batch, Ints, chunks, cut_by_cost, group_by_length
 from clearhead.data.rng import Stream, order, rng
-from clearhead.errors import BadConfig, require
+from clearhead.errors import BadConfig, InputTooLong, require
 from clearhead.nn.layout import Packed
 from clearhead.text.encoding import Special, Template
 from clearhead.text.tokenizer import Tokenizer
 
+log = logging.getLogger(__name__)
+
 Arrays = Mapping[str, NDArray[Any]]
-_BLOCK = 2048  # texts at a time, since what the library makes of each is larger than its ids
+_BLOCK = 2048  # texts that are tokenised at a time
+_POOL = 50  # batches that are sorted together when lengths are grouped: alike inside, still mixed over the epoch
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -84,10 +92,21 @@ class TokenizedDataset:
 
 
 class DatasetBuilder:
-    """Puts the special tokens round texts and lays the sequences end to end."""
+    """Puts the special tokens round texts and lays the sequences end to end.
 
-    def __init__(self, template: Template) -> None:
+    With `length`, longer sequences are cut, the longer text of a pair first, and it is said how many.
+    """
+
+    def __init__(self, template: Template, *, length: int | None = None, pair: bool = False) -> None:
+        specials = template.specials(pair=pair)
         self._template = template
+        self._room = None if length is None else length - specials
+        require(
+            self._room is None or self._room >= (2 if pair else 1),
+            f"Inputs of {length} tokens have no room for text: special tokens take {specials}.",
+            InputTooLong,
+        )
+        self._shortened = 0
         self._ids = array("i")
         self._segments: list[int] = []
         self._runs: list[int] = []
@@ -104,6 +123,13 @@ class DatasetBuilder:
 
         `capitals`, of each text, take the place of the template's segments.
         """
+        if self._room is not None and len(first) + len(second or ()) > self._room:
+            self._shortened += 1
+            if second is not None:
+                second = second[: max(self._room - len(first), self._room // 2)]
+            first = first[: self._room - len(second or ())]
+        if capitals is not None:
+            capitals = [kinds[: len(text)] for kinds, text in zip(capitals, (first, second or ()), strict=False)]
         place = 0
         for item in self._template.single if second is None else self._template.pair:
             if isinstance(item, Special):
@@ -123,7 +149,14 @@ class DatasetBuilder:
         self._ends.append(len(self._ids))
         return place
 
-    def done(
+    def add_ids(self, ids: Sequence[int]) -> None:
+        """Write one sequence as it is, all of one segment."""
+        self._ids.extend(ids)
+        self._segments.append(0)
+        self._runs.append(len(ids))
+        self._ends.append(len(self._ids))
+
+    def build(
         self,
         *,
         members: Ints | None = None,
@@ -132,6 +165,8 @@ class DatasetBuilder:
         by_column: bool = False,
     ) -> TokenizedDataset:
         """Close the arrays; without `members`, every sequence is an item. Segments that are all 0 need no array."""
+        if self._shortened:
+            log.warning("%d inputs were longer than the model takes and were cut.", self._shortened)
         ids = np.frombuffer(self._ids, dtype=np.int32) if self._ids else np.zeros(0, dtype=np.int32)
         segments = np.repeat(np.array(self._segments, dtype=np.int8), self._runs) if any(self._segments) else None
         if members is None:
@@ -140,28 +175,22 @@ class DatasetBuilder:
         return TokenizedDataset(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column)
 
 
+def in_blocks(tokenise: Callable[[list[Given]], Iterable[Found]], texts: Iterable[Given]) -> Iterator[Found]:
+    """Tokenise many texts, a block at a time, since what the library makes of each is larger than its ids."""
+    return chain.from_iterable(map(tokenise, chunks(texts, _BLOCK)))
+
+
 def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Tokenise many texts, without special tokens."""
-    found: list[list[int]] = []
-    for start in range(0, len(texts), _BLOCK):
-        found += tokenizer.ids_batch(texts[start : start + _BLOCK])
-    return found
+    return list(in_blocks(tokenizer.ids_batch, texts))
 
 
 def ids_and_capitals(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]] | None]:
     """The same, and the kind of capitals of each piece if the tokenizer tells them."""
     if not tokenizer.tells_capitals:
         return ids_of(tokenizer, texts), None
-    ids: list[list[int]] = []
-    capitals: list[list[int]] = []
-    for start in range(0, len(texts), _BLOCK):
-        for pieces in tokenizer.pieces_batch(texts[start : start + _BLOCK]):
-            ids.append(pieces.ids)
-            capitals.append(pieces.capitals or [])
-    return ids, capitals
-
-
-_POOL = 50  # batches that are sorted together when lengths are grouped: alike inside, still mixed over the epoch
+    found = [(pieces.ids, pieces.capitals or []) for pieces in in_blocks(tokenizer.pieces_batch, texts)]
+    return [ids for ids, _ in found], [capitals for _, capitals in found]
 
 
 class ShuffledBatches:

@@ -7,14 +7,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.batch import IGNORE_INDEX
-from clearhead.data.dataset import Arrays, DatasetBuilder, TokenizedDataset, ids_and_capitals, ids_of
+from clearhead.data.dataset import Arrays, DatasetBuilder, TokenizedDataset, ids_and_capitals, ids_of, in_blocks
 from clearhead.data.examples import (
     ChoiceExample,
     Label,
@@ -24,11 +22,10 @@ from clearhead.data.examples import (
     TextExample,
     WordsExample,
 )
-from clearhead.data.formats import misplaced, strings
+from clearhead.data.formats import misplaced
 from clearhead.data.pretraining import document_boundaries
-from clearhead.data.tables import choose, open_table
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.text.encoding import Pieces, Span
+from clearhead.text.encoding import Span
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import cut, room_for, spans
 
@@ -52,12 +49,13 @@ def encode_texts(
     firsts = [example.text for example in examples]
     seconds = [example.pair for example in examples if example.pair is not None]
     ids, capitals = ids_and_capitals(tokenizer, firsts + seconds)
-    writer = _Fitting(tokenizer, length, pair=bool(seconds))
+    builder = DatasetBuilder(tokenizer.template, length=length, pair=bool(seconds))
     for i in range(len(examples)):
         texts = slice(i, None, len(examples))  # the first, and the second if there is one
         first, *second = ids[texts]
-        writer.add(first, second[0] if second else None, None if capitals is None else capitals[texts])
-    return writer.done(targets=targets)
+        told = None if capitals is None else capitals[texts]
+        builder.add(first, second[0] if second else None, capitals=told)
+    return builder.build(targets=targets)
 
 
 def encode_pairs(
@@ -67,16 +65,14 @@ def encode_pairs(
     length: int | None = None,
 ) -> TokenizedDataset:
     """Tokenise both sides of pairs on their own: a batch is all first texts, then all second; target: similarity."""
-    require(bool(examples), "There are no examples.", BadInput)
-    scored = {example.score is not None for example in examples}
-    require(len(scored) == 1, "Some pairs have a score and some have none; give all of them one, or none.", BadInput)
+    scored = _all_known([example.score for example in examples], "pairs have a score")
     texts = [example.first for example in examples] + [example.second for example in examples]
-    writer = _Fitting(tokenizer, length, pair=False)
+    builder = DatasetBuilder(tokenizer.template, length=length)
     for ids in ids_of(tokenizer, texts):
-        writer.add(ids, None)
+        builder.add(ids)
     scores = {"similarity": np.array([example.score for example in examples], dtype=np.float32)}
     members = np.arange(len(texts)).reshape(2, -1).T
-    return writer.done(members=members, targets=scores if scored == {True} else {}, by_column=True)
+    return builder.build(members=members, targets=scores if scored else {}, by_column=True)
 
 
 def encode_choices(
@@ -86,59 +82,27 @@ def encode_choices(
     length: int | None = None,
 ) -> TokenizedDataset:
     """Tokenise each choice as a pair with its context; targets: choices (how many there are) and choice (the right)."""
-    require(bool(examples), "There are no examples.", BadInput)
-    known = {example.label is not None for example in examples}
-    require(len(known) == 1, "Some questions have a label and some have none; give all of them one, or none.", BadInput)
+    known = _all_known([example.label for example in examples], "questions have a label")
     counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
     texts = [example.context for example in examples] + [text for example in examples for text in example.choices]
     ids = ids_of(tokenizer, texts)
-    writer = _Fitting(tokenizer, length, pair=True)
+    builder = DatasetBuilder(tokenizer.template, length=length, pair=True)
     for i, owner in enumerate(np.repeat(np.arange(len(examples)), counts).tolist()):
-        writer.add(ids[owner], ids[len(examples) + i])
+        builder.add(ids[owner], ids[len(examples) + i])
     places = np.arange(counts.max())
     members = np.where(places < counts[:, None], (np.cumsum(counts) - counts)[:, None] + places, -1)
     targets = {"choices": counts}
-    if known == {True}:
+    if known:
         targets["choice"] = np.array([example.label for example in examples], dtype=np.int64)
-    return writer.done(members=members, targets=targets)
+    return builder.build(members=members, targets=targets)
 
 
-class _Fitting:
-    """A writer that cuts what does not fit, and counts it."""
-
-    def __init__(self, tokenizer: Tokenizer, length: int | None, *, pair: bool) -> None:
-        self._writer = DatasetBuilder(tokenizer.template)
-        specials = tokenizer.template.specials(pair=pair)
-        self._room = None if length is None else length - specials
-        least = 2 if pair else 1
-        require(
-            self._room is None or self._room >= least,
-            f"Inputs of {length} tokens have no room for text: special tokens take {specials}.",
-            InputTooLong,
-        )
-        self._shortened = 0
-
-    def add(self, first: list[int], second: list[int] | None, capitals: list[list[int]] | None = None) -> None:
-        room = self._room
-        if room is not None and len(first) + len(second or ()) > room:
-            self._shortened += 1
-            if second is not None:
-                second = second[: max(room - len(first), room // 2)]
-            first = first[: room - len(second or ())]
-        if capitals is not None:
-            capitals = [kinds[: len(text)] for kinds, text in zip(capitals, (first, second or ()), strict=False)]
-        self._writer.add(first, second, capitals=capitals)
-
-    def done(
-        self,
-        *,
-        targets: Arrays,
-        members: NDArray[np.int64] | None = None,
-        by_column: bool = False,
-    ) -> TokenizedDataset:
-        if self._shortened:
-            log.warning("%d inputs were longer than the model takes and were cut.", self._shortened)
-        return self._writer.done(members=members, targets=targets, by_column=by_column)
+def _all_known(labels: Sequence[object], what: str) -> bool:
+    """Whether the examples have labels; that only some have is refused."""
+    require(bool(labels), "There are no examples.", BadInput)
+    known = {label is not None for label in labels}
+    require(len(known) == 1, f"Some {what} and some have none; give all of them one, or none.", BadInput)
+    return known == {True}
 
 
 def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:
@@ -156,9 +120,6 @@ def _targets(given: Sequence[Label], labels: Labels | None) -> Arrays:
     for row, names in enumerate(given):
         several[row, labels.ids(names if isinstance(names, tuple) else ())] = 1
     return {"classes": several}
-
-
-_BLOCK = 1024  # texts that are tokenised together
 
 
 @dataclass(frozen=True)
@@ -184,7 +145,7 @@ def encode_tags(
     A sentence longer than `length` tokens becomes several windows; each word is learnt where it has most context.
     """
     require(bool(examples), "There are no examples.", BadInput)
-    writer = DatasetBuilder(tokenizer.template)
+    builder = DatasetBuilder(tokenizer.template)
     owners: list[int] = []
     spoken: list[NDArray[np.int32]] = []
     tags: list[NDArray[np.int64]] = []
@@ -192,8 +153,7 @@ def encode_tags(
         require(bool(example.words), f"Sentence {i + 1} has no words.", BadInput)
     room = room_for(tokenizer.template, length)
     sentences = [example.words for example in examples]
-    blocks = (sentences[start : start + _BLOCK] for start in range(0, len(sentences), _BLOCK))
-    for i, pieces in enumerate(chain.from_iterable(map(tokenizer.words_batch, blocks))):
+    for i, pieces in enumerate(in_blocks(tokenizer.words_batch, sentences)):
         example = examples[i]
         before: int | None = None  # goes on through windows: without overlap, one may start inside a word
         known = None if labels is None else labels.ids(_tags(example, i), f"Sentence {i + 1}")
@@ -209,10 +169,10 @@ def encode_tags(
             owners.append(i)
             text = slice(passage.start, passage.stop)
             capitals = [encoding.segments[text]] if tokenizer.tells_capitals else None
-            writer.add(encoding.ids[text], capitals=capitals)
+            builder.add(encoding.ids[text], capitals=capitals)
             if known is not None:
                 tags.append(np.where(words >= 0, known[words], IGNORE_INDEX))
-    encoded = writer.done(token_targets={"tags": np.concatenate(tags)} if tags else {})
+    encoded = builder.build(token_targets={"tags": np.concatenate(tags)} if tags else {})
     sizes = np.array([len(example.words) for example in examples])
     return TagWindows(encoded, np.array(owners), np.concatenate(spoken), sizes)
 
@@ -233,9 +193,10 @@ def encode_answers(
     the overlap to half the room.
     """
     require(bool(examples), "There are no examples.", BadInput)
-    contexts = _contexts(tokenizer, list(dict.fromkeys(example.context for example in examples)))
+    unique = list(dict.fromkeys(example.context for example in examples))
+    contexts = dict(zip(unique, in_blocks(tokenizer.pieces_batch, unique), strict=True))
     questions, capitals = ids_and_capitals(tokenizer, [example.question for example in examples])
-    writer = DatasetBuilder(tokenizer.template)
+    builder = DatasetBuilder(tokenizer.template)
     answers: list[tuple[int, int]] = []
     rejected: list[str] = []
     for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
@@ -254,22 +215,14 @@ def encode_answers(
         for held, _ in spans(len(context), room, min(overlap, room // 2)):
             part = context.between(held.start, held.stop)
             told = None if capitals is None else [capitals[i], part.capitals or []]
-            shift = writer.add(question, part.ids, capitals=told) - held.start
+            shift = builder.add(question, part.ids, capitals=told) - held.start
             holds = held.start <= first and last < held.stop
             answers.append((first + shift, last + shift) if holds else (0, 0))
     if rejected:
         require(bool(answers), f"No question can be learnt from; the first, {rejected[0]}.", BadInput)
         log.warning("%d questions cannot be learnt from and are left out; the first, %s.", len(rejected), rejected[0])
     starts, ends = np.array(answers, dtype=np.int64).T
-    return writer.done(targets={"starts": starts, "ends": ends})
-
-
-def _contexts(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Pieces]:
-    found: dict[str, Pieces] = {}
-    for start in range(0, len(texts), _BLOCK):
-        block = texts[start : start + _BLOCK]
-        found.update(zip(block, tokenizer.pieces_batch(block), strict=True))
-    return found
+    return builder.build(targets={"starts": starts, "ends": ends})
 
 
 def _pieces_of(example: QuestionExample, spans: Sequence[Span]) -> tuple[int, int]:
@@ -293,22 +246,7 @@ def _unusable(example: QuestionExample, pieces: tuple[int, int]) -> str | None:
     return f"the answer {text!r} has no tokens" if pieces[0] > pieces[1] else None
 
 
-PROMPTS = ("prompt", "instruction", "question", "input")
-ANSWERS = ("answer", "output", "response", "completion")
 SEPARATOR = "\n"  # belongs to the answer, so that a model that is given a prompt alone begins a new line itself
-
-
-def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
-    """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
-    table = open_table(source)
-    prompt, answer = choose(table, "prompt", text, PROMPTS), choose(table, "answer", pair, ANSWERS)
-    if prompt is None or answer is None:
-        there = ", ".join(map(repr, table.columns))
-        raise BadInput(f"{table.name} has no prompt and answer among its columns {there}; name them.")
-    answers = strings(table, answer)
-    empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
-    require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
-    return list(map(PairExample, strings(table, prompt), answers))
 
 
 def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int) -> TokenizedDataset:
@@ -320,19 +258,15 @@ def encode_instructions(examples: Sequence[PairExample], tokenizer: Tokenizer, *
     before, after = document_boundaries(tokenizer)
     texts = [one.first for one in examples] + [SEPARATOR + one.second.strip() for one in examples]
     pieces = ids_of(tokenizer, texts)
-    ids, labels, ends, shortened = array("i"), array("i"), [0], 0
+    builder, labels, shortened = DatasetBuilder(tokenizer.template), array("i"), 0
     for prompt, answer in zip(pieces[: len(examples)], pieces[len(examples) :], strict=True):
         answer = [*answer, after[0]]
         read = [*before, *prompt] or [after[0]]  # a prompt of nothing begins as a text does after another's end
         shortened += len(read) + len(answer) > length
         answer = answer[: length - 1]
         read = read[max(len(read) + len(answer) - length, 0) :]
-        ids.extend([*read, *answer])
+        builder.add_ids([*read, *answer])
         labels.extend([IGNORE_INDEX] * (len(read) - 1) + answer + [IGNORE_INDEX])
-        ends.append(len(ids))
     if shortened:
         log.warning("%d examples were longer than the model takes and were cut.", shortened)
-    members = np.arange(len(examples)).reshape(-1, 1)
-    targets = {"next": np.array(labels, dtype=np.int64)}
-    offsets = np.array(ends, dtype=np.int64)
-    return TokenizedDataset(np.array(ids, dtype=np.int32), offsets, None, members, token_targets=targets)
+    return builder.build(token_targets={"next": np.array(labels, dtype=np.int64)})

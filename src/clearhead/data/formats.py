@@ -11,6 +11,8 @@ from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, 
 from clearhead.errors import BadInput, require
 from clearhead.io import read_json, read_lines
 
+PROMPTS = ("prompt", "instruction", "question", "input")
+ANSWERS = ("answer", "output", "response", "completion")
 CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
 ParseLabel = Callable[[object], Label]
 
@@ -84,6 +86,19 @@ def read_pairs(
     target = choose(table, "score", score, SCORES[:-1])
     scores = [None] * len(table) if target is None else _parsed(table, target, parse_score)
     return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
+
+
+def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
+    """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
+    table = open_table(source)
+    prompt, answer = choose(table, "prompt", text, PROMPTS), choose(table, "answer", pair, ANSWERS)
+    if prompt is None or answer is None:
+        there = ", ".join(map(repr, table.columns))
+        raise BadInput(f"{table.name} has no prompt and answer among its columns {there}; name them.")
+    answers = strings(table, answer)
+    empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
+    require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
+    return list(map(PairExample, strings(table, prompt), answers))
 
 
 def read_words(source: str | Path, *, words: str | None = None, tags: str | None = None) -> list[WordsExample]:

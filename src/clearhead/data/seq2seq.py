@@ -1,10 +1,8 @@
 """Sources and targets: parallel text, and T5's span corruption."""
 
-# B pairs · N packed tokens
-# n tokens of a text
+# N packed tokens
 
 import logging
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
-from clearhead.data.dataset import ShuffledBatches, TokenizedDataset, ids_of
+from clearhead.data.dataset import DatasetBuilder, ShuffledBatches, TokenizedDataset, ids_of
 from clearhead.data.examples import PairExample
 from clearhead.data.formats import read_pairs
 from clearhead.data.rng import BatchSource, DerivedBatches, Stream, rng
@@ -72,17 +70,13 @@ def encode_parallel(
     require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
     read = ids_of(tokenizer, [pair.first for pair in pairs])
     written = ids_of(targets or tokenizer, [pair.second for pair in pairs])
-    ids, ends, shortened = array("i"), [0], 0
+    builder, shortened = DatasetBuilder(tokenizer.template), 0
     for sentence in chain.from_iterable(zip(read, written, strict=True)):
         shortened += len(sentence) >= length
-        ids.extend(sentence[: length - 1])
-        ids.append(tokenizer.sep_id)
-        ends.append(len(ids))
+        builder.add_ids([*sentence[: length - 1], tokenizer.sep_id])
     if shortened:
         log.warning("%d sentences were longer than %d tokens and were cut.", shortened, length)
-    members = np.arange(2 * len(pairs)).reshape(-1, 2)
-    offsets = np.array(ends, dtype=np.int64)
-    return TokenizedDataset(np.frombuffer(ids, dtype=np.int32), offsets, None, members, by_column=True)
+    return builder.build(members=np.arange(2 * len(pairs)).reshape(-1, 2), by_column=True)
 
 
 class ParallelBatches(DerivedBatches):

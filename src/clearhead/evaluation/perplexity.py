@@ -88,7 +88,7 @@ def _encoded(model: Model, texts: Sequence[str]) -> TokenizedDataset:
     for ids in ids_of(model.tokenizer, texts):
         for start in range(0, len(ids), room):
             writer.add(ids[start : start + room])
-    encoded = writer.done()
+    encoded = writer.build()
     require(encoded.tokens > 0, "the texts have no tokens; give some that are not empty", BadInput)
     return encoded
 

@@ -17,7 +17,6 @@ from clearhead.data.encode import (
     encode_pairs,
     encode_tags,
     encode_texts,
-    read_instructions,
 )
 from clearhead.data.examples import Labels
 from clearhead.data.formats import (
@@ -28,6 +27,7 @@ from clearhead.data.formats import (
     read_choices,
     read_conll,
     read_dream,
+    read_instructions,
     read_pairs,
     read_questions,
     read_squad,
