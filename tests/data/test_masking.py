@@ -188,11 +188,11 @@ def test_spans_are_runs_of_whole_words_of_one_fate() -> None:
     owner = np.repeat(np.arange(2000), sizes)
     found = []
     for index in range(60):
-        pieces, lots = choose_spans(sizes, 600, rng(Stream.MASKING, 5, index))
+        pieces, groups = choose_spans(sizes, 600, rng(Stream.MASKING, 5, index))
         assert len(pieces) == len(set(pieces.tolist())) == 600
         cut = 0
-        for lot in np.unique(lots):
-            words, counts = np.unique(owner[pieces[lots == lot]], return_counts=True)
+        for group in np.unique(groups):
+            words, counts = np.unique(owner[pieces[groups == group]], return_counts=True)
             ring = np.diff(words) % 2000
             assert (ring != 1).sum() <= 1  # one jump, where a span goes over the end of the ring
             cut += int((counts != sizes[words]).sum())

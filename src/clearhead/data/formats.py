@@ -69,7 +69,7 @@ def read_texts(
     first, second = choose_texts(table, text, pair)
     target = choose(table, "label", label, CLASSES if parse is parse_class or parse is parse_classes else SCORES)
     seconds = [None] * len(table) if second is None else strings(table, second)
-    labels = [None] * len(table) if target is None else _parsed(table, target, parse)
+    labels = _parsed(table, target, parse)
     return list(map(TextExample, strings(table, first), seconds, labels))
 
 
@@ -84,7 +84,7 @@ def read_pairs(
     table = open_table(source)
     left, right = choose_texts(table, first, second, need_pair=True)
     target = choose(table, "score", score, SCORES[:-1])
-    scores = [None] * len(table) if target is None else _parsed(table, target, parse_score)
+    scores = _parsed(table, target, parse_score)
     return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
 
 
@@ -141,7 +141,7 @@ def read_choices(
     else:
         offered = [list(row) for row in zip(*(strings(table, name) for name in choices or ()), strict=True)]
     target = choose(table, "label", label, ("label", "answer", "answers"))
-    answers = [None] * len(table) if target is None else _parsed(table, target, parse_class)
+    answers = _parsed(table, target, parse_class)
     found = [
         choice_example(start, options, None if answer is None else str(answer), table.where(row))
         for row, (start, options, answer) in enumerate(zip(strings(table, str(column)), offered, answers, strict=True))
@@ -185,8 +185,9 @@ def _lists(table: Table, column: str) -> list[list[str]]:
     return found
 
 
-def _parsed(table: Table, column: str, parse: ParseLabel) -> list[Label]:
-    values = table.column(column)
+def _parsed(table: Table, column: str | None, parse: ParseLabel) -> list[Label]:
+    """The labels of a column, or as many None where there is none."""
+    values = [None] * len(table) if column is None else table.column(column)
     # the hub's test splits have no labels, and say so in every row
     if all(value is None for value in values):
         return [None] * len(values)
@@ -277,32 +278,23 @@ def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
     Tags stay as they are, IOB1 or IOB2, unless `iob2` asks for B- at the start of every entity.
     """
     sentences: list[WordsExample] = []
-    words: list[str] = []
-    tags: list[str] = []
+    rows: list[tuple[str, str]] = []
     width: int | None = None
     opens = False
-
-    def finish() -> None:
-        nonlocal opens
-        if words:
-            sentences.append(WordsExample(tuple(words), tuple(to_iob2(tags) if iob2 else tags), opens))
-            opens = False
-            words.clear()
-            tags.clear()
-
-    for number, line in enumerate(read_lines(Path(path)), start=1):
+    for number, line in enumerate([*read_lines(Path(path)), ""], start=1):
         fields = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or fields[0] == _DOCUMENT:
-            finish()
+            if rows:
+                words, tags = zip(*rows, strict=True)
+                sentences.append(WordsExample(words, tuple(to_iob2(tags)) if iob2 else tags, opens))
+                rows, opens = [], False
             opens = opens or fields[:1] == [_DOCUMENT]
             continue
         where = f"{path}, line {number}"
         width = width or len(fields)
         require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
         require(bool(fields[0] and fields[-1]), f"{where} has an empty word or tag.", BadInput)
-        words.append(fields[0])
-        tags.append(fields[-1])
-    finish()
+        rows.append((fields[0], fields[-1]))
     require(bool(sentences), f"{path} has no sentences.", BadInput)
     return sentences
 
@@ -319,19 +311,18 @@ def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
         if sentence.opens or not documents:
             documents.append([])
         documents[-1].append(sentence)
-    return [_joined(document) for document in documents]
+    return [
+        WordsExample(
+            words=tuple(word for sentence in document for word in sentence.words),
+            tags=tuple(tag for sentence in document for tag in sentence.tags or ()),
+            opens=True,
+            sentences=tuple(len(sentence.words) for sentence in document),
+        )
+        for document in documents
+    ]
 
 
-def _joined(document: list[WordsExample]) -> WordsExample:
-    return WordsExample(
-        words=tuple(word for sentence in document for word in sentence.words),
-        tags=tuple(tag for sentence in document for tag in sentence.tags or ()),
-        opens=True,
-        sentences=tuple(len(sentence.words) for sentence in document),
-    )
-
-
-def to_iob2(tags: list[str]) -> list[str]:
+def to_iob2(tags: Sequence[str]) -> list[str]:
     """Write every first tag of an entity with B-; IOB1 does so only between neighbours of the same type."""
     found: list[str] = []
     before = "O"

@@ -1,7 +1,6 @@
 """Which tokens are hidden and asked for: BERT's masking of pieces, words or spans (SpanBERT); XLNet's permutations."""
 
-# N packed tokens · V vocabulary
-# N packed tokens · M asked tokens
+# N packed tokens · M tokens to be predicted · V vocabulary
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -20,7 +19,7 @@ from clearhead.text.tokenizer import Tokenizer
 
 # SpanBERT, section 3.1: geometric with p = 0.2, no span longer than 10 words, so that the mean is 3.8
 _LENGTHS = np.arange(1, 11)
-_CHANCES = 0.2 * 0.8 ** (_LENGTHS - 1)
+_PROBABILITIES = 0.2 * 0.8 ** (_LENGTHS - 1)
 
 
 def choose_pieces(candidates: int, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
@@ -50,7 +49,7 @@ def choose_words(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[In
 
 
 def choose_spans(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
-    """Choose spans of whole words, all pieces of a span with one lot; the last span drawn is cut to fit.
+    """Choose spans of whole words, all pieces of a span in one group; the last span drawn is cut to fit.
 
     Spans never overlap, and every word is as likely as any other: free words and spans are mixed, and the row of
     words is a ring. A span over the end of a sequence goes on in the next one.
@@ -64,16 +63,16 @@ def choose_spans(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[In
     covered = np.repeat(begins[mixed], lengths[mixed]) + spread(lengths[mixed])
     covered = (covered + draw.integers(words)) % words
     pieces = _pieces(sizes, covered)
-    lots = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])
-    pieces, lots = pieces[:count], lots[:count]
+    groups = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])
+    pieces, groups = pieces[:count], groups[:count]
     in_order = np.argsort(pieces)
-    return pieces[in_order], lots[in_order]
+    return pieces[in_order], groups[in_order]
 
 
 def span_lengths(total: int, draw: np.random.Generator) -> Ints:
     """Draw lengths of spans until they cover `total` words; the last is cut to fit."""
     # even if all had length 1, so many would do
-    drawn = draw.choice(_LENGTHS, size=total, p=_CHANCES / _CHANCES.sum())
+    drawn = draw.choice(_LENGTHS, size=total, p=_PROBABILITIES / _PROBABILITIES.sum())
     ends = np.cumsum(drawn)
     last = int(np.searchsorted(ends, total))
     lengths = drawn[: last + 1]
@@ -173,13 +172,13 @@ def mask(batch: Batch, vocabulary: Vocabulary, masking: Masking, draw: np.random
     candidates = np.flatnonzero(~vocabulary.special[ids])
     count = masking.count(len(candidates))
     if masking.spans and count:
-        chosen, lots = choose_spans(_word_sizes(batch, candidates, vocabulary), count, draw)
+        chosen, groups = choose_spans(_word_sizes(batch, candidates, vocabulary), count, draw)
     elif masking.whole_words:
-        chosen, lots = choose_words(_word_sizes(batch, candidates, vocabulary), count, draw)
+        chosen, groups = choose_words(_word_sizes(batch, candidates, vocabulary), count, draw)
     else:
-        chosen, lots = choose_pieces(len(candidates), count, draw)
+        chosen, groups = choose_pieces(len(candidates), count, draw)
     where = candidates[chosen]
-    fate = draw.random(len(where))[lots]  # equal lots, equal fate
+    fate = draw.random(len(where))[groups]  # a group shares its fate
     ordinary = np.flatnonzero(~vocabulary.special)
     anything = ordinary[draw.integers(0, len(ordinary), len(where))]
     hidden = ids.copy()

@@ -92,7 +92,7 @@ def describe(
 ) -> DatasetReport:
     """Look at named sets, the training data first; inputs of more than `length` tokens are cut or windowed."""
     require(bool(sets) and all(sets.values()), "There is nothing to look at: a set has no examples.", BadInput)
-    found = tuple(_look(name, rows, tokenizer, length, overlap) for name, rows in sets.items())
+    found = tuple(_describe(name, rows, tokenizer, length, overlap) for name, rows in sets.items())
     keys = {name: [tuple(_inputs(example)) for example in rows] for name, rows in sets.items()}
     first, *others = sets
     seen, known = set(keys[first]), found[0].labels
@@ -104,7 +104,7 @@ def describe(
     )
 
 
-def _look(name: str, rows: Sequence[Example], tokenizer: Tokenizer, length: int, overlap: int) -> SplitReport:
+def _describe(name: str, rows: Sequence[Example], tokenizer: Tokenizer, length: int, overlap: int) -> SplitReport:
     inputs = [texts for example in rows for texts in _inputs(example)]
     unique = list(dict.fromkeys(text for texts in inputs for text in texts))
     counts = dict(zip(unique, map(len, ids_of(tokenizer, unique)), strict=True))

@@ -17,12 +17,16 @@ Row = Sequence[object]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows and the names of their columns; `places` says where each row stands, as in "line 7"."""
+    """Rows and the names of their columns; `unit` and `numbers` say where each row stands, as in "line 7"."""
 
     name: str
     columns: tuple[str, ...]
     rows: list[Row]
-    places: Sequence[str]
+    unit: str
+    numbers: Sequence[int]
+
+    def __post_init__(self) -> None:
+        require(bool(self.rows), f"{self.name} has no rows.", BadInput)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -39,7 +43,7 @@ class Table:
 
     def where(self, row: int) -> str:
         """Where a row stands, for messages."""
-        return f"{self.name}, {self.places[row]}"
+        return f"{self.name}, {self.unit} {self.numbers[row]}"
 
 
 def read_table(path: str | Path, header: Sequence[str] | None = None) -> Table:
@@ -64,15 +68,18 @@ def read_table(path: str | Path, header: Sequence[str] | None = None) -> Table:
         raise BadInput(f"{path} cannot be read ({error.strerror}).") from None
 
 
-def from_records(name: str, records: Sequence[dict[str, Any]], places: Sequence[str]) -> Table:
+def from_records(
+    name: str, records: Sequence[dict[str, Any]], unit: str = "row", numbers: Sequence[int] | None = None
+) -> Table:
     """Make a table of records; the columns are all keys, and a record without a key has None there."""
     columns = tuple(dict.fromkeys(key for record in records for key in record))
-    return Table(name, columns, [[record.get(column) for column in columns] for record in records], places)
+    rows: list[Row] = [[record.get(column) for column in columns] for record in records]
+    return Table(name, columns, rows, unit, numbers or range(1, len(rows) + 1))
 
 
 def _lines(path: Path, file: TextIO, header: Sequence[str] | None) -> Table:
     rows: list[Row] = []
-    places: list[str] = []
+    numbers: list[int] = []
     columns = None if header is None else tuple(header)
     blank: int | None = None
     for line, fields in _csv(path, file) if path.suffix == ".csv" else _tsv(file):
@@ -91,9 +98,8 @@ def _lines(path: Path, file: TextIO, header: Sequence[str] | None) -> Table:
             BadInput,
         )
         rows.append(fields)
-        places.append(f"line {line}")
-    require(bool(rows), f"{path} has no rows.", BadInput)
-    return Table(str(path), columns or (), rows, places)
+        numbers.append(line)
+    return Table(str(path), columns or (), rows, "line", numbers)
 
 
 def _tsv(file: TextIO) -> Iterator[tuple[int, list[str]]]:
@@ -121,15 +127,14 @@ def _records(path: Path, file: TextIO) -> Table:
         whole = parse_json(file.read(), str(path))
         found: Any = whole.get("data") if isinstance(whole, dict) else whole
         require(isinstance(found, list), f'{path} is neither a list of records nor {{"data": [records]}}.', BadInput)
-        places = [f"record {i}" for i in range(1, len(found) + 1)]
+        unit, numbers = "record", list(range(1, len(found) + 1))
     else:
-        lines = [(f"line {i}", line) for i, line in enumerate(file, start=1) if line.strip()]
-        found = [parse_json(line, f"{path}, {place}") for place, line in lines]
-        places = [place for place, _ in lines]
-    for place, record in zip(places, found, strict=True):
-        require(isinstance(record, dict), f"{path}, {place} is not a record with named fields.", BadInput)
-    require(bool(found), f"{path} has no rows.", BadInput)
-    return from_records(str(path), found, places)
+        lines = [(number, line) for number, line in enumerate(file, start=1) if line.strip()]
+        found = [parse_json(line, f"{path}, line {number}") for number, line in lines]
+        unit, numbers = "line", [number for number, _ in lines]
+    for number, record in zip(numbers, found, strict=True):
+        require(isinstance(record, dict), f"{path}, {unit} {number} is not a record with named fields.", BadInput)
+    return from_records(str(path), found, unit, numbers)
 
 
 def _parquet(path: Path) -> Table:
@@ -139,8 +144,7 @@ def _parquet(path: Path) -> Table:
         records = read(path).to_pylist()
     except pyarrow.ArrowException as error:
         raise BadInput(f"{path} is not parquet ({error}).") from None
-    require(bool(records), f"{path} has no rows.", BadInput)
-    return from_records(str(path), records, [f"row {i}" for i in range(1, len(records) + 1)])
+    return from_records(str(path), records)
 
 
 _PART = re.compile(r":(?![^\[]*\])")  # a colon, but not the one of train[:100]
@@ -176,12 +180,11 @@ def open_hub(name: str, *, streaming: bool = False) -> Any:
 def read_hub(name: str) -> Table:
     """Read a data set of the hub whole; classes come by name, not by number."""
     found = open_hub(name)
-    require(len(found) > 0, f"{name} has no rows.", BadInput)
     spelled = {column: _class_names(feature) for column, feature in found.features.items()}
     records = [
         {column: _spell(value, spelled[column]) for column, value in record.items()} for record in found.to_list()
     ]
-    return from_records(name, records, [f"row {i}" for i in range(1, len(records) + 1)])
+    return from_records(name, records)
 
 
 def _class_names(feature: Any) -> list[str] | None:
