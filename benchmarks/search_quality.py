@@ -80,7 +80,7 @@ def main() -> None:
             for question, own in judged.items():
                 held = index if among == "all" else _part(index, own)
                 start = time.perf_counter()
-                hits = held.search(question, top=min(100, len(held)), **settings)
+                hits = held.search(question, top_k=min(100, len(held)), **settings)
                 seconds += time.perf_counter() - start
                 run[question] = {hit.source: hit.score for hit in hits}
             row = {"among": among, "method": name, **figures(judged, run), "ms": 1000 * seconds / len(judged)}

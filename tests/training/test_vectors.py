@@ -50,14 +50,14 @@ def test_words_used_alike_are_neighbours(corpus, tmp_path, kind):
     vectors, result = train_vectors(Corpus(corpus), tmp_path, recipe(kind))
     assert result.exit == "finished"
     for head, rest in TOPICS.items():
-        assert {word for word, _ in vectors.near(head, top=4)} == set(rest)
+        assert {word for word, _ in vectors.near(head, top_k=4)} == set(rest)
     again = WordVectors.load(tmp_path)
-    assert again.near("River", top=3) == vectors.near("river", top=3)
+    assert again.near("River", top_k=3) == vectors.near("river", top_k=3)
     assert torch.equal(again.vector("money"), vectors.vector("money"))
     with pytest.raises(BadInput, match="'unheard' is none of the 16 words there are vectors for"):
         vectors.near("unheard")
-    with pytest.raises(BadInput, match="top must be from 1 to 15, got 0"):
-        vectors.near("river", top=0)
+    with pytest.raises(BadInput, match="top_k must be from 1 to 15, got 0"):
+        vectors.near("river", top_k=0)
 
 
 def test_few_words_have_as_few_neighbours():
@@ -71,7 +71,7 @@ def test_a_word_of_two_senses_has_one_vector_among_the_neighbours_of_both(tmp_pa
     topics = [[head, "bank", *rest] for head, rest in TOPICS.items()]
     path.write_text("\n\n".join(" ".join(draw.choices(draw.choice(topics), k=8)) for _ in range(400)), "utf-8")
     vectors, _ = train_vectors(Corpus(path), tmp_path / "out", recipe("skipgram"))
-    near = {word for word, _ in vectors.near("bank", top=6)}
+    near = {word for word, _ in vectors.near("bank", top_k=6)}
     assert all(near & {head, *rest} for head, rest in TOPICS.items())
     first, second = (vectors.vector(head) for head in TOPICS)
     between = [torch.cosine_similarity(vectors.vector("bank"), head, dim=0) for head in (first, second)]

@@ -220,6 +220,6 @@ def near(
     """
     from clearhead.pipelines.word_vectors import WordVectors
 
-    found = WordVectors.load(model).near(word, top=top_k)
+    found = WordVectors.load(model).near(word, top_k=top_k)
     record = {"word": word, "near": [{"word": other, "cosine": cosine} for other, cosine in found]}
     yield record, [f"{cosine:6.3f}  {other}" for other, cosine in found]

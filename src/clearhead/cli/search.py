@@ -58,7 +58,7 @@ def search(
         loaded = quantised(loaded, "embed", passages if places else queries)
     found = Index.load(index, loaded) if index is not None and not places else _build(documents, loaded, index)
     cross = None if rerank is None else load_model(rerank)
-    results = found.search(queries, top=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
+    results = found.search(queries, top_k=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):
         yield (
             {"query": asked, "results": [hit.to_dict() for hit in hits]},

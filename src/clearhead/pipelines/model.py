@@ -550,7 +550,7 @@ class Model:
         >>> model.search("animals that bark", ["Dogs bark.", "Cats meow."], top_k=1)[0].text
         'Dogs bark.'
         """
-        return self.index(documents).search(query, top=top_k, method=method)
+        return self.index(documents).search(query, top_k=top_k, method=method)
 
     def cluster(
         self,

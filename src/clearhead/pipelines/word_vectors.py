@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clearhead.data.batch import chunks
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.errors import BadInput, WrongTask, renamed, require
 from clearhead.hub.checkpoint import recurrent_checkpoint
 from clearhead.hub.config import read_config
 from clearhead.models.elmo import Elmo
@@ -60,19 +60,20 @@ class WordVectors:
         return self.network.read.weight.detach()[self._id(word)]
 
     @torch.inference_mode()
-    def near(self, word: str, *, top: int | None = None) -> list[Neighbour]:
+    @renamed(top="top_k")
+    def near(self, word: str, *, top_k: int | None = None) -> list[Neighbour]:
         """Find the words with the most similar vectors, the nearest first; the word itself is left out.
 
-        Without `top` ten, or as many as there are.
+        Without `top_k` ten, or as many as there are.
         """
-        top = min(10, len(self) - 1) if top is None else top
-        require(1 <= top < len(self), f"top must be from 1 to {len(self) - 1}, got {top}", BadInput)
+        top_k = min(10, len(self) - 1) if top_k is None else top_k
+        require(1 <= top_k < len(self), f"top_k must be from 1 to {len(self) - 1}, got {top_k}", BadInput)
         own = self._id(word)
         special = set(self.tokenizer.special.values())
-        cosines, ids = self.network.nearest(self.vector(word).unsqueeze(0), min(top + len(special) + 1, len(self)))
+        cosines, ids = self.network.nearest(self.vector(word).unsqueeze(0), min(top_k + len(special) + 1, len(self)))
         rows = zip(ids[0].tolist(), cosines[0].tolist(), strict=True)
         named = ((self.tokenizer.id_to_token(i), cosine) for i, cosine in rows if i != own)
-        return [Neighbour(name, cosine) for name, cosine in named if name is not None and name not in special][:top]
+        return [Neighbour(name, cosine) for name, cosine in named if name is not None and name not in special][:top_k]
 
     def _id(self, word: str) -> int:
         ids = self.tokenizer.pieces(word).ids

@@ -24,7 +24,7 @@ def index(model):
 
 @pytest.mark.parametrize("method", ["vectors", "bm25", "hybrid"])
 def test_hits_are_slices_of_the_documents_best_first(index, method):
-    hits = index.search("the bank of the river", top=4, method=method)
+    hits = index.search("the bank of the river", top_k=4, method=method)
     assert len(hits) == 4
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     for hit in hits:
@@ -35,7 +35,7 @@ def test_hits_are_slices_of_the_documents_best_first(index, method):
 
 def test_vectors_find_a_passage_by_its_own_words(index):
     for place in range(len(index)):
-        (hit,) = index.search(index.passage(place), top=1)
+        (hit,) = index.search(index.passage(place), top_k=1)
         assert hit.text == index.passage(place)
         assert hit.score == pytest.approx(1, abs=1e-5)
 
@@ -44,21 +44,21 @@ def test_vectors_find_a_passage_by_its_own_words(index):
 @settings(max_examples=10)
 def test_many_queries_get_what_each_gets_alone(index, queries):
     for method in ("vectors", "bm25", "hybrid"):
-        for query, hits in zip(queries, index.search(queries, top=3, method=method), strict=True):
-            assert [hit.text for hit in hits] == [hit.text for hit in index.search(query, top=3, method=method)]
+        for query, hits in zip(queries, index.search(queries, top_k=3, method=method), strict=True):
+            assert [hit.text for hit in hits] == [hit.text for hit in index.search(query, top_k=3, method=method)]
 
 
 def test_fewer_asked_for_are_the_first_of_more(index):
     for method in ("vectors", "bm25", "hybrid"):
-        assert index.search("the bank", top=2, method=method) == index.search("the bank", top=6, method=method)[:2]
+        assert index.search("the bank", top_k=2, method=method) == index.search("the bank", top_k=6, method=method)[:2]
 
 
 def test_approximate_search_finds_the_same_in_a_small_index(index):
-    exact, near = (index.search("the bank", top=5, method="vectors", approximate=asked) for asked in (False, True))
+    exact, near = (index.search("the bank", top_k=5, method="vectors", approximate=asked) for asked in (False, True))
     assert [hit.text for hit in near] == [hit.text for hit in exact]
     np.testing.assert_allclose([hit.score for hit in near], [hit.score for hit in exact], atol=1e-5)
     assert index.search("the bank", approximate=True, method="hybrid")
-    assert len(index.search("the bank", top=500, method="vectors", approximate=True)) <= len(index)
+    assert len(index.search("the bank", top_k=500, method="vectors", approximate=True)) <= len(index)
 
 
 def test_approximate_search_without_its_library_says_what_to_install(model, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_folder_without_an_index_and_an_unknown_format(tmp_path):
 
 def test_reranking_orders_by_the_cross_encoder(index):
     cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
-    hits = index.search("the bank", top=3, rerank_with=cross)
+    hits = index.search("the bank", top_k=3, rerank_with=cross)
     scores = {index.passage(i): cross.compare("the bank", index.passage(i)).score for i in range(len(index))}
     np.testing.assert_allclose([hit.score for hit in hits], sorted(scores.values(), reverse=True)[:3], atol=1e-5)
     assert all(scores[hit.text] == pytest.approx(hit.score, abs=1e-5) for hit in hits)
@@ -158,7 +158,7 @@ def test_reranking_orders_by_the_cross_encoder(index):
 
 def test_reranking_by_entailment_and_by_nothing(index):
     inference = peers("BertForSequenceClassification", ("contradiction", "neutral", "ENTAILMENT")).ours
-    hit = index.search("the bank", top=1, rerank_with=inference)[0]
+    hit = index.search("the bank", top_k=1, rerank_with=inference)[0]
     assert hit.score == pytest.approx(inference.compare("the bank", hit.text).scores["ENTAILMENT"], abs=1e-5)
     other = peers("BertForSequenceClassification", ("no", "perhaps")).ours
     with pytest.raises(WrongTask, match="labels no, perhaps cannot re-rank; it needs one output, or one label among"):
@@ -169,7 +169,7 @@ def test_reranking_by_entailment_and_by_nothing(index):
 @pytest.mark.parametrize(
     ("query", "options", "message"),
     [
-        ("bank", {"top": 0}, "top=0 passages cannot be given"),
+        ("bank", {"top_k": 0}, "top_k=0 passages cannot be given"),
         (" ", {}, "the query is empty"),
         ("bank", {"method": "magic"}, "method='magic' is not known; choose vectors, bm25, hybrid"),
     ],
@@ -187,7 +187,7 @@ def test_nothing_to_search_and_no_text(model):
 
 
 def test_one_search_needs_no_index(model):
-    assert model.search("the bank", SENTENCES, top_k=2) == model.index(SENTENCES).search("the bank", top=2)
+    assert model.search("the bank", SENTENCES, top_k=2) == model.index(SENTENCES).search("the bank", top_k=2)
 
 
 def test_half_precision_is_still_the_same_model(index, folder, tmp_path):

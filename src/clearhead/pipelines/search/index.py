@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, renamed, require
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import Progress, read_object, staged, write_json
 from clearhead.pipelines.runner import listed
@@ -90,45 +90,46 @@ class Index:
         number, start, end = self.spans[place].tolist()
         return self.documents[number].text[start:end]
 
+    @renamed(top="top_k")
     def search(
         self,
         queries: str | Sequence[str],
         *,
-        top: int = 10,
+        top_k: int = 10,
         method: Method | None = None,
         rerank_with: Model | None = None,
         approximate: bool = False,
     ) -> Any:
-        """The `top` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
+        """The `top_k` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
 
         The default is vectors, where there are some; hybrid fuses both rankings. `rerank_with` is a cross-encoder that
         reads the best 100 again; `approximate` finds vectors through a graph that is made at the first such search.
         """
         asked = list(listed(queries))
-        require(top > 0, f"top={top} passages cannot be given; choose 1 or more", BadInput)
+        require(top_k > 0, f"top_k={top_k} passages cannot be given; choose 1 or more", BadInput)
         require(all(query.strip() for query in asked), "the query is empty; give some words", BadInput)
         chosen = method or ("bm25" if self.vectors is None else "vectors")
-        rankings = self._rank(asked, top if rerank_with is None else max(top, _CANDIDATES), chosen, approximate)
+        rankings = self._rank(asked, top_k if rerank_with is None else max(top_k, _CANDIDATES), chosen, approximate)
         if rerank_with is not None:
             rankings = [
-                rerank(rerank_with, query, [self.passage(place) for place in ranking.places], ranking, top)
+                rerank(rerank_with, query, [self.passage(place) for place in ranking.places], ranking, top_k)
                 for query, ranking in zip(asked, rankings, strict=True)
             ]
         hits = [[self._hit(*pair) for pair in zip(*ranking, strict=True)] for ranking in rankings]
         return hits[0] if isinstance(queries, str) else hits
 
-    def _rank(self, queries: list[str], top: int, method: str, approximate: bool) -> list[Ranking]:
+    def _rank(self, queries: list[str], top_k: int, method: str, approximate: bool) -> list[Ranking]:
         known = get_args(Method)
         require(method in known, f"method={method!r} is not known; choose {', '.join(known)}", BadInput)
         if method == "bm25":
-            return self.words.rank(queries, top)
+            return self.words.rank(queries, top_k)
         if self.vectors is None:
             raise BadInput("this index was built without a model; build it with one, or search with method='bm25'")
         if method == "vectors":
-            return self.vectors.rank(queries, top, approximate=approximate)
-        depth = max(top, _CANDIDATES)
+            return self.vectors.rank(queries, top_k, approximate=approximate)
+        depth = max(top_k, _CANDIDATES)
         near = self.vectors.rank(queries, depth, approximate=approximate)
-        return [fuse(pair, top) for pair in zip(near, self.words.rank(queries, depth), strict=True)]
+        return [fuse(pair, top_k) for pair in zip(near, self.words.rank(queries, depth), strict=True)]
 
     def _hit(self, place: np.int64, score: np.float32) -> Hit:
         number, start, end = self.spans[place].tolist()
