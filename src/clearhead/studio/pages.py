@@ -167,8 +167,7 @@ def _fill(model: Model, text: str, top: int, candidates: str | None) -> dict[str
 
 def _ask(model: Model, question: str, context: str, top: int) -> dict[str, Any]:
     found = model.answer(question, context, top_k=top)
-    skilled = model.able("answer")
-    scores = _span_scores(skilled, question, context)
+    scores = _span_scores(model.able("answer"), question, context)
     return {"question": question, "context": context, **found.to_dict(), "tokens": scores}
 
 

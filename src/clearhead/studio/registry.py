@@ -8,7 +8,6 @@ from typing import Any
 
 from clearhead.errors import NotFound, require
 from clearhead.inside.page import View
-from clearhead.models import RECURRENT_FAMILIES
 from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Answer, Entry, parse
 
@@ -35,15 +34,13 @@ class Registry:
     def about(self, name: str | None = None, skill: str | None = None) -> dict[str, Any]:
         """What a page says of a model, or of one of its skills."""
         with self._lock:
-            skills = _skills(self._model(name, None))
-            model: Any = self._model(name, skill)
-        # one from before the Transformer has neither family nor heads
-        recurrent = model.family in RECURRENT_FAMILIES
+            skills = list(self._model(name, None).skills)
+            model = self._model(name, skill)
         return {
             "name": name or self.models[0],
             "family": model.family,
             "parameters": model.parameters,
-            "heads": [] if recurrent else list(model.network.heads),
+            "heads": list(getattr(model.network, "heads", ())),  # a recurrent network has none
             "labels": list(model.labels or ()),
             "skills": skills,
         }
@@ -89,10 +86,8 @@ class Registry:
         model = self._loaded[chosen]
         if not skill:
             return model
-        known = _skills(model)
-        require(
-            skill in known, f"{chosen} has no skill {str(skill)[:80]!r}; it has {', '.join(known) or 'none'}", NotFound
-        )
+        known = ", ".join(model.skills) or "none"
+        require(str(skill) in model.skills, f"{chosen} has no skill {str(skill)[:80]!r}; it has {known}", NotFound)
         return model.skill(str(skill))
 
 
@@ -103,10 +98,6 @@ def _load(source: str | None) -> Model:
         if source is not None:
             raise
         raise NotFound("this copy of clearhead has no built-in model; start the studio with --model") from None
-
-
-def _skills(model: Model) -> list[str]:
-    return list(model.skills)
 
 
 def _named(sources: Sequence[str]) -> dict[str, str | None]:
