@@ -1,26 +1,14 @@
 """Where a model is: in the package, in a folder, or on the Hugging Face hub. Nothing else reaches the network."""
 
+import fnmatch
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint
 
 FOLDER = Path(__file__).parents[1] / "builtin"
-
-
-def builtin_folder() -> Path:
-    """The folder of the built-in model, with its skills."""
-    if not (FOLDER / "config.json").is_file():
-        raise NotFound(
-            "this copy of clearhead has no built-in model; name a checkpoint folder or a hub model, "
-            "or make it with: make model"
-        )
-    return FOLDER
-
-
 CARD = "README.md"
 # all that a checkpoint is made of; neither a pickle nor code is fetched or published
 COMPANIONS = (
@@ -40,6 +28,16 @@ COMPANIONS = (
 )
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 FILES = COMPANIONS + WEIGHTS
+
+
+def builtin_folder() -> Path:
+    """The folder of the built-in model, with its skills."""
+    if not (FOLDER / "config.json").is_file():
+        raise NotFound(
+            "this copy of clearhead has no built-in model; name a checkpoint folder or a hub model, "
+            "or make it with: make model"
+        )
+    return FOLDER
 
 
 def find(name: str | Path) -> Path:
@@ -103,7 +101,7 @@ def checkpoint_files(folder: Path) -> list[str]:
 
 
 def _is_stale(file: str, files: list[str]) -> bool:
-    return file not in (CARD, *files) and any(fnmatchcase(file, pattern) for pattern in FILES)
+    return file not in (CARD, *files) and any(fnmatch.fnmatchcase(file, pattern) for pattern in FILES)
 
 
 def _has_weights(files: list[str]) -> bool:
@@ -124,17 +122,12 @@ def _fetch(repo: str, revision: str | None) -> Path:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=list(FILES), library_name="clearhead"))
         if not _has_weights(checkpoint_files(folder)):
             with suppress(OfflineModeIsEnabled):  # then the reader of the folder says what it lacks
-                _refuse_pickle(repo, HfApi().list_repo_files(repo, revision=folder.name))
+                for file in fnmatch.filter(HfApi().list_repo_files(repo, revision=folder.name), "pytorch_model*.bin"):
+                    raise UnsafeCheckpoint(
+                        f"{repo} has its weights only as {file}, a pickle, which can run code when opened; if you "
+                        f"trust its owner, run: hf download {repo} --local-dir FOLDER, then: clearhead convert FOLDER"
+                    )
     return folder
-
-
-def _refuse_pickle(repo: str, files: list[str]) -> None:
-    for file in files:
-        if fnmatchcase(file, "pytorch_model*.bin"):
-            raise UnsafeCheckpoint(
-                f"{repo} has its weights only as {file}, a pickle, which can run code when opened; if you trust its "
-                f"owner, run: hf download {repo} --local-dir FOLDER, then: clearhead convert FOLDER"
-            )
 
 
 @contextmanager

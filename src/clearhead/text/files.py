@@ -17,19 +17,20 @@ _LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or sourc
 def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     """The tokenizer of a checkpoint folder and its tokenizer_config.json (empty if there is none)."""
     require(folder.is_dir(), f"There is no folder {folder}; name a folder that holds {_LOOKED_FOR}.", NotFound)
-    settings = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
-    if (folder / "tokenizer.json").exists():
+    there = {path.name for path in folder.iterdir()}
+    settings = read_object(folder / "tokenizer_config.json") if "tokenizer_config.json" in there else {}
+    if "tokenizer.json" in there:
         return load_json(folder / "tokenizer.json"), settings
-    if (folder / "vocab.txt").exists():
+    if "vocab.txt" in there:
         normalizer = families.bert_normalizer(
             lowercase=settings.get("do_lower_case", True) is not False,
             strip_accents=settings.get("strip_accents"),
             split_chinese=settings.get("tokenize_chinese_chars", True) is not False,
         )
         return families.bert(read_vocabulary(folder / "vocab.txt"), normalizer), settings
-    if (folder / "vocab.json").exists() and (folder / "source.spm").exists():
+    if {"vocab.json", "source.spm"} <= there:
         return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
-    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+    if {"vocab.json", "merges.txt"} <= there:
         return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
 

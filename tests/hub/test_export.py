@@ -14,7 +14,7 @@ from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
 from clearhead.text import Tokenizer
 from references import randomised
-from text.test_sentencepieces import write
+from text.test_sentencepiece import write
 
 TEXTS = ["A dog runs over the street.", "Ein Hund läuft über die Straße.", "Two men sit on a bank."]
 NEW = 6
@@ -59,7 +59,7 @@ def assert_read_alike(model, folder):
             plan["suppress_tokens"] = [model.config.pad_token_id]
         written = network.generate(**read, **plan)[0].tolist()
         begun = 1 if sourced else read["input_ids"].shape[1]
-        assert written[begun:][:NEW] == list(model.generate(text, longest=NEW, least=NEW).tokens)
+        assert written[begun:][:NEW] == list(model.generate(text, max_new_tokens=NEW, min_new_tokens=NEW).tokens)
     return theirs
 
 
