@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.data.batch import Batch
-from clearhead.data.dataset import OrderedBatches, ShuffledBatches, TokenizedDataset
+from clearhead.data.batch import Batch, group_by_length
+from clearhead.data.dataset import ShuffledBatches, TokenizedDataset
 from clearhead.data.encode import encode_tags
 from clearhead.data.examples import Labels, TextExample, WordsExample
 from clearhead.errors import BadInput, require
@@ -131,10 +131,12 @@ def probe_tags(
 
 @torch.inference_mode()
 def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels, device: str) -> Metrics:
-    batches = OrderedBatches(_sentences(examples, None))
-    ready = (batch.to(device) for batch in batches)
-    best = batches.tokens([network("tags", one.ids, one.layout).argmax(-1) for one in ready]).tolist()
-    names = iter(labels.names[i] for i in best)
+    encoded = _sentences(examples, None)
+    best = np.empty(encoded.tokens, dtype=np.int64)
+    for items in group_by_length(encoded.lengths(), _TOKENS):
+        batch = encoded.batch(items).to(device)
+        best[encoded.places(items)] = network("tags", batch.ids, batch.layout).argmax(-1).cpu()
+    names = iter(labels.names[i] for i in best.tolist())
     predicted = [[next(names) for _ in example.words] for example in examples]
     return conlleval([_tags_of(example) for example in examples], predicted).metrics()
 
@@ -162,6 +164,7 @@ def _tags_of(example: WordsExample) -> tuple[str, ...]:
     return example.tags
 
 
+_TOKENS = 16_384  # of a batch of words
 _WINDOWS = 256  # run at a time, so that little is held in full precision
 _MEASURED = 20_000  # words, or somewhat more
 

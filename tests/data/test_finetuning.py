@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.dataset import OrderedBatches, ShuffledBatches
-from clearhead.data.encode import encode_choices, encode_texts
-from clearhead.data.examples import ChoiceExample, TextExample
+from clearhead.data.dataset import ShuffledBatches
+from clearhead.data.encode import encode_texts
+from clearhead.data.examples import TextExample
 from clearhead.errors import BadConfig
 from data.small import tokenizer
 
@@ -103,21 +103,3 @@ def test_settings_that_make_no_batches(options, message):
 def test_there_is_no_batch_before_the_first():
     with pytest.raises(BadConfig, match="no batch -1"):
         ShuffledBatches(ENCODED, seed=0, items=2).batch(-1)
-
-
-@given(tokens=st.integers(1, 100))
-def test_evaluation_puts_results_back(tokens):
-    order = OrderedBatches(ENCODED, tokens=tokens)
-    batches = list(order)
-    assert order.tokens([batch.ids for batch in batches]).tolist() == ENCODED.ids.tolist()
-    lengths = [length for batch in batches for length in batch.layout.lengths]
-    assert lengths == sorted(lengths, reverse=True)
-
-
-def test_evaluation_puts_the_tokens_of_choices_back():
-    examples = [ChoiceExample("a " * n, ("a", "a a a", "a a")[: 2 + n % 2], 0) for n in range(6)]
-    encoded = encode_choices(examples, tokenizer())
-    order = OrderedBatches(encoded, tokens=20)
-    assert order.tokens([batch.ids for batch in order]).tolist() == encoded.ids.tolist()
-    with pytest.raises(BadConfig, match=f"1 rows cannot be put back in {encoded.tokens} places"):
-        order.tokens([torch.zeros(1)])

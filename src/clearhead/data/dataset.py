@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from clearhead.data.batch import Batch, Ints, chunks, cut_by_cost, group_by_length
+from clearhead.data.batch import Batch, Ints, chunks, cut_by_cost
 from clearhead.data.rng import Stream, order, rng
 from clearhead.errors import BadConfig, InputTooLong, require
 from clearhead.nn.layout import Packed
@@ -272,28 +271,6 @@ class ShuffledBatches:
         pool = np.cumsum(self._cost[shuffled]) // (_POOL * self._size)
         batches = cut_by_cost(shuffled[np.lexsort((-self._lengths[shuffled], pool))], self._cost, self._size)
         return [batches[i] for i in rng(Stream.BATCH_ORDER, self._seed, epoch).permutation(len(batches))]
-
-
-class OrderedBatches:
-    """All items once, longest first, and the way back: what a model says of each token is put in the first order."""
-
-    def __init__(self, encoded: TokenizedDataset, *, tokens: int = 16_384) -> None:
-        require(tokens > 0, f"A batch of {tokens} tokens is empty; give 1 or more.")
-        lengths = encoded.lengths()
-        self.encoded = encoded
-        self._batches = group_by_length(lengths, tokens)
-
-    def __iter__(self) -> Iterator[Batch]:
-        return map(self.encoded.batch, self._batches)
-
-    def tokens(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Put back one row per token: (N, …), in the order of `encoded.ids`."""
-        given = torch.cat(list(outputs)).cpu()
-        places = np.concatenate([self.encoded.places(self.encoded.sequences(items)) for items in self._batches])
-        require(len(given) == len(places), f"{len(given)} rows cannot be put back in {len(places)} places.")
-        found = torch.empty_like(given)
-        found[torch.from_numpy(places)] = given
-        return found
 
 
 def _sorted_inside(batches: list[Ints], lengths: Ints) -> list[Ints]:
