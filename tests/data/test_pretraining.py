@@ -1,18 +1,32 @@
+"""Packed text, running text and sentence pairs: nothing is lost, and nothing comes twice."""
+
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from clearhead.data.batch import IGNORE_INDEX
 from clearhead.data.corpus import Corpus
-from clearhead.data.pretraining import PackedText, _some_in_two
+from clearhead.data.pretraining import (
+    PackedText,
+    RunningText,
+    SentencePairs,
+    _some_in_two,
+    document_boundaries,
+    shorten,
+)
 from clearhead.data.shards import Shards, tokenise
 from clearhead.errors import BadInput
 from clearhead.text import Tokenizer, train_tokenizer
 
 from .corpora import small_shards
+
+# ---- packed text
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +141,214 @@ def test_one_piece_in_ten_is_cut_in_two() -> None:
     assert (lengths > 0).all()
     assert np.array_equal(starts, np.cumsum(lengths) - lengths)  # nothing is lost, nothing comes twice
     assert lengths.sum() == 30_000
+
+
+# ---- running text
+
+
+@pytest.fixture(scope="module")
+def made_running(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shards, Tokenizer, list[str]]:
+    return small_shards(tmp_path_factory.mktemp("corpus"))
+
+
+def row_of(source: RunningText, batches: int) -> list[int]:
+    return torch.cat([source.batch(index).ids for index in range(batches)]).tolist()
+
+
+@pytest.mark.parametrize(("tokens", "length"), [(64, 16), (100, 33), (7, 7), (3000, 128)])
+def test_batches_are_rectangles_and_know_what_comes_next(made_running, tokens, length):
+    shards, tokenizer, _ = made_running
+    source = RunningText(shards, tokenizer, tokens=tokens, length=length, seed=3)
+    for index in range(9):
+        batch, following = source.batch(index), source.batch(index + 1)
+        assert set(batch.layout.lengths) == {length}
+        assert batch.tokens == tokens // length * length
+        row = torch.cat([batch.ids, following.ids[:1]])
+        assert torch.equal(batch.targets["next"], row[1:])
+        assert torch.equal(source.batch(index).ids, batch.ids)
+
+
+def test_an_epoch_is_every_document_once(made_running):
+    shards, tokenizer, texts = made_running
+    source = RunningText(shards, tokenizer, tokens=50, length=10, seed=1, validation_share=0.0)
+    epoch = source.batches_in(3) * 50
+    row = np.array(row_of(source, source.batches_in(3) + 1))
+    each = epoch // 3 + 1
+    wanted = sorted([tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in tokenizer.ids_batch(texts))
+    size = sum(map(len, wanted))
+    assert abs(each - size) < 50
+    for number in range(2):
+        part = row[number * size : (number + 1) * size].tolist()
+        ends = [i + 1 for i, token in enumerate(part) if token == tokenizer.sep_id]
+        found = [part[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        assert sorted(found) == wanted
+        assert found != wanted  # shuffled
+    assert source.epoch_of(source.batches_in(1)) == pytest.approx(1, abs=50 / size)
+
+
+def test_the_order_of_epochs_differs_and_depends_on_the_seed(made_running):
+    shards, tokenizer, _ = made_running
+    one, other = (RunningText(shards, tokenizer, tokens=60, length=20, seed=seed) for seed in (0, 1))
+    assert row_of(one, 3) != row_of(other, 3)
+    assert row_of(one, 3) == row_of(RunningText(shards, tokenizer, tokens=60, length=20, seed=0), 3)
+
+
+def test_a_tokenizer_that_puts_nothing_round_a_text_still_ends_it(tmp_path: Path):
+    texts = ["one two three four", "five six seven", "eight nine"] * 3
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n\n".join(texts), "utf-8")
+    tokenizer = train_tokenizer(texts=texts, kind="gpt2", vocabulary=300, min_frequency=1)
+    shards = tokenise(Corpus(path), tokenizer, tmp_path / "shards")
+    assert document_boundaries(tokenizer) == ((), (tokenizer.sep_id,))
+    source = RunningText(shards, tokenizer, tokens=8, length=4, validation_share=0.0)
+    written = tokenizer.decode(row_of(source, source.batches_in(1) + 1), special=True)
+    assert set(written.split("<|endoftext|>")[:9]) == set(texts)
+
+
+def test_what_cannot_be_cut_is_refused(made_running):
+    shards, tokenizer, _ = made_running
+    with pytest.raises(BadInput, match="Batches of 8 tokens cannot hold sequences of 9"):
+        RunningText(shards, tokenizer, tokens=8, length=9)
+    with pytest.raises(BadInput, match="Sequences of 0 tokens are empty"):
+        RunningText(shards, tokenizer, tokens=8, length=0)
+
+
+# ---- sentence pairs
+
+Made = tuple[Shards, Tokenizer, list[str]]
+
+
+@pytest.fixture(scope="module")
+def made_pairs(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    shards, tokenizer, texts = small_shards(tmp_path_factory.mktemp("corpus"))
+    return shards, tokenizer, [spelled(ids) for ids in tokenizer.ids_batch(texts)]
+
+
+def spelled(ids: list[int]) -> str:
+    return "," + ",".join(map(str, ids)) + ","
+
+
+def pairs_of(source: SentencePairs, tokenizer: Tokenizer, batches: int) -> list[tuple[list[int], list[int], int]]:
+    found = []
+    for index in range(batches):
+        batch = source.batch(index)
+        assert batch.segments is not None
+        (target,) = batch.targets.values()
+        parts = zip(batch.layout.split(batch.ids), batch.layout.split(batch.segments), target.tolist(), strict=True)
+        for ids, segments, label in parts:
+            end = ids.tolist().index(tokenizer.sep_id)
+            assert ids[0] == tokenizer.cls_id
+            assert ids[-1] == tokenizer.sep_id
+            assert segments.tolist() == [0] * (end + 1) + [1] * (len(ids) - end - 1)
+            found.append((ids[1:end].tolist(), ids[end + 1 : -1].tolist(), label))
+    return found
+
+
+def stands_in(part: list[int], documents: list[str]) -> set[int]:
+    marked = spelled(part)
+    return {d for d, text in enumerate(documents) if marked in text}
+
+
+def test_some_are_one_text_of_any_length(made_pairs: Made) -> None:
+    shards, tokenizer, documents = made_pairs
+    source = SentencePairs(shards, tokenizer, tokens=400, length=40, singles=0.25, validation_share=0)
+    sizes, tokens, texts, pairs = [], 0, 0, 0
+    for index in range(100):
+        batch = source.batch(index)
+        assert batch.segments is not None
+        labels, tokens = batch.targets["next_sentence"], tokens + batch.tokens
+        parts = zip(batch.layout.split(batch.ids), batch.layout.split(batch.segments), labels.tolist(), strict=True)
+        for ids, segments, label in parts:
+            assert (label == IGNORE_INDEX) == (ids.tolist().count(tokenizer.sep_id) == 1) == (not segments.any())
+            if label == IGNORE_INDEX:
+                assert ids[0] == tokenizer.cls_id
+                assert ids[-1] == tokenizer.sep_id
+                assert stands_in(ids[1:-1].tolist(), documents)
+                sizes.append(len(ids) - 2)
+        texts, pairs = texts + int((labels == IGNORE_INDEX).sum()), pairs + int((labels != IGNORE_INDEX).sum())
+    assert abs(texts / (texts + pairs) - 0.25) < 3 * (0.25 * 0.75 / (texts + pairs)) ** 0.5
+    assert min(sizes) < 4
+    assert max(sizes) > 30
+    assert tokens / 100 == pytest.approx(400, rel=0.1)
+
+
+def test_next_sentences_are_true_or_from_another_document(made_pairs: Made) -> None:
+    shards, tokenizer, documents = made_pairs
+    source = SentencePairs(shards, tokenizer, kind="next", tokens=400, length=40, validation_share=0)
+    labels = []
+    for first, second, label in pairs_of(source, tokenizer, 60):
+        assert 0 < len(first) + len(second) <= 40 - 3
+        assert (
+            stands_in(second, documents) - stands_in(first, documents)
+            if label
+            else stands_in(first + second, documents)
+        )
+        labels.append(label)
+    assert abs(np.mean(labels) - 0.5) < 3 * 0.5 / len(labels) ** 0.5
+
+
+def test_half_of_the_pairs_are_swapped(made_pairs: Made) -> None:
+    shards, tokenizer, documents = made_pairs
+    source = SentencePairs(shards, tokenizer, kind="order", tokens=400, length=300, validation_share=0)
+    labels = []
+    for first, second, label in pairs_of(source, tokenizer, 60):
+        assert stands_in(second + first if label else first + second, documents)
+        assert {first[-1], second[-1]} == {tokenizer.token_to_id(".")}
+        labels.append(label)
+    assert abs(np.mean(labels) - 0.5) < 3 * 0.5 / len(labels) ** 0.5
+
+
+def test_every_document_with_two_sentences_is_seen_each_epoch(made_pairs: Made) -> None:
+    shards, tokenizer, documents = made_pairs
+    stop = tokenizer.token_to_id(".")
+    assert stop is not None
+    source = SentencePairs(shards, tokenizer, kind="order", tokens=300, length=300, validation_share=0)
+    expected = {d for d, text in enumerate(documents) if text.count(spelled([stop])) > 1}
+    whole = int(np.ceil(1 / source.epoch_of(1)))
+    seen = {
+        d
+        for first, second, label in pairs_of(source, tokenizer, whole)
+        for d in stands_in(second + first if label else first + second, documents)
+    }
+    assert seen == expected
+
+
+def test_a_batch_depends_on_seed_and_number_alone_of_pairs(made_pairs: Made) -> None:
+    shards, tokenizer, _ = made_pairs
+    one, two = (SentencePairs(shards, tokenizer, tokens=500, length=50, seed=4) for _ in range(2))
+    batches = [one.batch(index) for index in range(15)]
+    for index in reversed(range(15)):
+        again = two.batch(index)
+        assert_close(again.ids, batches[index].ids, rtol=0, atol=0)
+        assert_close(again.targets["next_sentence"], batches[index].targets["next_sentence"])
+    assert one.epoch_of(15) > 2
+    assert len({batch.layout.batch for batch in batches}) == 1
+    assert abs(np.mean([batch.tokens for batch in batches]) - 500) < 100
+
+
+lengths = st.integers(1, 50)
+
+
+@given(lengths, lengths, st.integers(2, 60))
+def test_the_longer_segment_is_cut(first: int, second: int, room: int) -> None:
+    (start_a, a), (start_b, b) = shorten(
+        (np.array([100]), np.array([first])), (np.array([200]), np.array([second])), room
+    )
+    assert a[0] + b[0] == min(first + second, room)
+    assert (start_a[0] + a[0], start_b[0]) == (100 + first, 200)
+    if a[0] < first and b[0] < second:
+        assert abs(a[0] - b[0]) <= 1
+    elif a[0] < first:
+        assert a[0] >= b[0] - 1
+    elif b[0] < second:
+        assert b[0] >= a[0] - 1
+
+
+def test_what_gives_no_pairs(made_pairs: Made) -> None:
+    shards, tokenizer, _ = made_pairs
+    with pytest.raises(BadInput, match="no pairs of kind 'last'; choose next or order"):
+        SentencePairs(shards, tokenizer, kind="last")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="Pairs of 4 tokens have no room beside 3 special ones"):
+        SentencePairs(shards, tokenizer, length=4)
+    # a false pair needs another document, so that even a small share holds out two
+    assert SentencePairs(shards, tokenizer, split="validation", validation_share=0.01).batch(0).tokens

@@ -1,3 +1,5 @@
+"""What a report on data sets says."""
+
 import json
 
 import pytest

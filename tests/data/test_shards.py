@@ -1,3 +1,5 @@
+"""A corpus becomes shards of token ids, whatever happens meanwhile."""
+
 import json
 import os
 from collections.abc import Callable

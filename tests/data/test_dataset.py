@@ -1,3 +1,5 @@
+"""Shuffled batches hold every example once an epoch, and are functions of their number."""
+
 import threading
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Labels and their ids."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

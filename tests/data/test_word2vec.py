@@ -1,4 +1,4 @@
-"""What word2vec learns from: windows inside documents, frequent words thinned out, random words by frequency."""
+"""Words and the words around them."""
 
 import numpy as np
 import pytest
