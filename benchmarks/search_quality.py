@@ -57,7 +57,7 @@ def main() -> None:
     judged = read_wikiqa(options.data)
     sentences = list(dict.fromkeys(sentence for own in judged.values() for sentence in own))
     start = time.perf_counter()
-    index = Index.build((Document(one, one) for one in sentences), model, longest=LONG)
+    index = Index.build((Document(one, one) for one in sentences), model, max_characters=LONG)
     print(
         f"{date.today()}  {options.data.parent.name}/{options.data.name}  {len(judged)} questions  "
         f"{len(sentences)} sentences indexed in {time.perf_counter() - start:.1f} s"
@@ -99,7 +99,7 @@ def _part(index: Index, own: dict[str, int]) -> Index:
     """An index of a few documents of another, with the vectors that it has already."""
     assert index.vectors is not None
     places = [place for place, document in enumerate(index.documents) if document.source in own]
-    part = Index.build((index.documents[place] for place in places), longest=LONG)
+    part = Index.build((index.documents[place] for place in places), max_characters=LONG)
     vectors = type(index.vectors)(index.vectors.vectors[places], index.vectors.probe, index.vectors.embed)
     return Index(part.documents, part.spans, part.words, vectors)
 

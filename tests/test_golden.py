@@ -522,9 +522,9 @@ def uses(_):
     vectors = model.embed(BANKS[:2])
     return {
         "repr": repr(model),
-        "fill": many(model.fill, "The [MASK] barked.", "A [MASK] of water.", top=2),
+        "fill": many(model.fill, "The [MASK] barked.", "A [MASK] of water.", top_k=2),
         "classify": many(model.classify, "a wonderful film", "dull"),
-        "zero-shot": model.zero_shot(TIRED, ["animals", "money"], multi=True).to_dict(),
+        "zero-shot": model.zero_shot(TIRED, ["animals", "money"], multi_label=True).to_dict(),
         "compare": [one.to_dict() for one in model.compare("A man sleeps.", ["Nobody is awake.", "A man rests."])],
         "tag": many(model.tag, ADA, "Bonn is old."),
         "tag words": [one.to_dict() for one in model.tag([["Ada", "lives", "in", "Bonn"]])],

@@ -6,6 +6,7 @@ import inspect
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,8 +28,8 @@ def test_a_users_script_is_typed(tmp_path):
     """The script says by assert_type what it expects; what is misspelt is found."""
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import clearhead\nmodel = clearhead.load()\nmodel.fill('a', topk=3)\nmodel.answer('a')\n")
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), EXAMPLE, wrong]
-    found = subprocess.run(map(str, command), capture_output=True, text=True, check=False).stdout
+    command = [sys.executable, "-m", "mypy", str(EXAMPLE), str(wrong)]  # strict, as pyproject.toml says
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     errors = [line for line in found.splitlines() if ": error:" in line]
     assert {line.partition(": error:")[0] for line in errors} == {f"{wrong}:3", f"{wrong}:4"}, found
     assert 'did you mean "top_k"' in found
@@ -87,10 +88,14 @@ def test_signatures_show_one_and_many():
 
 def test_old_keywords_warn_for_one_release():
     model, bert = ch.load(gpt_folder()), peers("BertForMaskedLM").ours
-    with pytest.warns(DeprecationWarning, match="longest is now called max_new_tokens; the old name goes with") as seen:
+    with warnings.catch_warnings(record=True, category=DeprecationWarning) as seen:
+        warnings.simplefilter("always")
         old = model.generate(prompts=["a"], longest=3, least=3, beams=2)
     assert old == model.generate(["a"], max_new_tokens=3, min_new_tokens=3, num_beams=2)
     assert {one.filename for one in seen} == {__file__}
+    assert "longest is now called max_new_tokens; the old name goes with the next release" in {
+        str(w.message) for w in seen
+    }
     with pytest.warns(DeprecationWarning, match="top is now called top_k"):
         assert len(bert.fill("[MASK]", top=2).predictions) == 2
     with pytest.raises(BadInput, match="top and top_k are one option; give top_k"):

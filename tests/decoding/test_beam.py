@@ -74,7 +74,7 @@ def test_a_better_text_behind_a_worse_beginning():
     table = Table(chances.log())
     controls = Controls(end=(1,), max_new_tokens=5)
     assert greedy(table, [[0]], controls)[0].tokens[0] == 2
-    recorder = Recorder(top=2)
+    recorder = Recorder(top_k=2)
     ((best, second),) = beam_search(table, [[0]], controls, num_beams=2, num_return_sequences=2, recorder=recorder)
     assert best.tokens == [3, 4]
     assert best.score > second.score

@@ -103,7 +103,7 @@ def test_stop_strings():
 
 def test_a_recorder_sees_the_candidates():
     table = Table(torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 4.0]]))
-    recorder = Recorder(top=2)
+    recorder = Recorder(top_k=2)
     greedy(table, [[0], [2]], Controls(max_new_tokens=2), recorder=recorder)
     assert [(step.number, step.text, step.written, step.chosen) for step in recorder.steps] == [
         (0, 0, [], [1]),

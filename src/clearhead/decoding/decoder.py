@@ -1,7 +1,6 @@
 """What a model must do to be decoded: begin, then step; and what decoding gives back."""
 
 # B rows · V vocabulary
-# B batch · V vocabulary
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from torch import Tensor
 
-from clearhead.errors import BadCheckpoint, WrongTask
+from clearhead.errors import BadCheckpoint, WrongTask, renamed
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
@@ -37,11 +36,12 @@ class Step:
     chosen: list[int]  # the token taken; of a beam, those that went on from here
 
 
+@renamed(top="top_k")
 @dataclass
 class Recorder:
     """Give one to a decoder to see its steps. Attention is seen with `nn.hooks` on the `Attend` parts."""
 
-    top: int = 5
+    top_k: int = 5
     steps: list[Step] = field(default_factory=list)
 
     def note(
@@ -52,10 +52,10 @@ class Recorder:
         chosen: Sequence[Sequence[int]],
     ) -> None:
         """Keep one step of all rows: which text each belongs to, and its logits (B, V) before any control."""
-        values, tokens = logits.topk(min(self.top, logits.shape[-1]))
-        chances = (values - logits.logsumexp(-1, keepdim=True)).exp()
+        values, tokens = logits.topk(min(self.top_k, logits.shape[-1]))
+        probabilities = (values - logits.logsumexp(-1, keepdim=True)).exp()
         for row, text in enumerate(texts):
-            candidates = list(zip(tokens[row].tolist(), chances[row].tolist(), strict=True))
+            candidates = list(zip(tokens[row].tolist(), probabilities[row].tolist(), strict=True))
             number = len(written[row])
             self.steps.append(Step(number, text, list(written[row]), candidates, list(chosen[row])))
 

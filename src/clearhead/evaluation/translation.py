@@ -50,11 +50,11 @@ def _streams(references: References) -> list[list[str | None]]:
 
 
 def evaluate_translation(
-    writer: Generator, pairs: Sequence[PairExample], *, beams: int = 5, progress: Progress | None = None
+    writer: Generator, pairs: Sequence[PairExample], *, num_beams: int = 5, progress: Progress | None = None
 ) -> dict[str, float | str]:
     """Translate each source as one sentence, whatever it holds: bleu and chrf, with the signature of each."""
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    found = rewrite(writer, sources, GenerationConfig(num_beams=beams), whole=True, progress=progress)
+    found = rewrite(writer, sources, GenerationConfig(num_beams=num_beams), whole=True, progress=progress)
     written = [best.text for best, *_ in found]
     metrics: dict[str, float | str] = {}
     for name, score in (("bleu", bleu(references, written)), ("chrf", chrf(references, written))):

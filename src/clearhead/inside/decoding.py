@@ -95,7 +95,7 @@ def watch(generator: Generator, text: str, *, max_new_tokens: int, num_beams: in
     """Decode one text, greedily or by beam search, and keep every step with its attention."""
     (read,) = generator.ids([text])
     # what goes on from a hypothesis is among its best 2 × num_beams continuations
-    recorder = Recorder(top=max(top_k, 2 * num_beams))
+    recorder = Recorder(top_k=max(top_k, 2 * num_beams))
     modules = attention_modules(generator)
     with record(*modules) as calls:
         config = GenerationConfig(num_beams=num_beams, num_return_sequences=num_beams)

@@ -538,7 +538,7 @@ class Model:
         2
         """
         self.able("index")
-        options = {} if max_characters is None else {"longest": max_characters}
+        options = {} if max_characters is None else {"max_characters": max_characters}
         return Index.build(documents, self, **options, progress=progress)
 
     @renamed(top="top_k")

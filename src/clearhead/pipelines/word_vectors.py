@@ -59,8 +59,8 @@ class WordVectors:
         """Look a word up: (D,)."""
         return self.network.read.weight.detach()[self._id(word)]
 
-    @torch.inference_mode()
     @renamed(top="top_k")
+    @torch.inference_mode()
     def near(self, word: str, *, top_k: int | None = None) -> list[Neighbour]:
         """Find the words with the most similar vectors, the nearest first; the word itself is left out.
 

@@ -90,7 +90,7 @@ def test_what_was_saved_is_loaded(index, model, tmp_path):
 @settings(max_examples=20)
 def test_any_text_is_saved_as_it_is(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("any") / "index"
-    index = Index.build([*texts, "bank"], longest=20)
+    index = Index.build([*texts, "bank"], max_characters=20)
     index.save(folder)
     again = Index.load(folder)
     assert again.documents == index.documents

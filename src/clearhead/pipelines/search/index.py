@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 import torch
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 Method = Literal["vectors", "bm25", "hybrid"]
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of `Index.search`."""
+
+    top_k: int
+    method: Method | None
+    rerank_with: Model | None
+    approximate: bool
+
 
 _CANDIDATES = 100  # that each of two rankings puts forward, and that a cross-encoder reads
 _FORMAT = 1
@@ -63,20 +73,21 @@ class Index:
     vectors: VectorSearch | None
 
     @classmethod
+    @renamed(longest="max_characters")
     def build(
         cls,
         documents: Iterable[str | Document],
         model: Model | None = None,
         *,
-        longest: int = LONGEST,
+        max_characters: int = LONGEST,
         progress: Progress | None = None,
     ) -> Index:
-        """Cut documents into passages of at most `longest` characters and index them; without a model, by words only.
+        """Cut documents into passages of at most `max_characters` and index them; without a model, by words only.
 
         A plain string is a document whose source is its number, from 0. `progress` is told of passages embedded.
         """
         held = tuple(_document(one, number) for number, one in enumerate(listed(documents)))
-        rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, longest)]
+        rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, max_characters)]
         require(bool(rows), "there is no text to search; give documents with some words in them", BadInput)
         texts = [held[number].text[start:end] for number, start, end in rows]
         vectors = None if model is None else VectorSearch.build(texts, _embedder(model, progress))
@@ -90,6 +101,11 @@ class Index:
         number, start, end = self.spans[place].tolist()
         return self.documents[number].text[start:end]
 
+    @overload
+    def search(self, queries: str, **options: Unpack[SearchOptions]) -> list[Hit]: ...  # type: ignore[overload-overlap]
+    @overload
+    def search(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Hit]]: ...
+
     @renamed(top="top_k")
     def search(
         self,
@@ -99,7 +115,7 @@ class Index:
         method: Method | None = None,
         rerank_with: Model | None = None,
         approximate: bool = False,
-    ) -> Any:
+    ) -> list[Hit] | list[list[Hit]]:
         """The `top_k` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
 
         The default is vectors, where there are some; hybrid fuses both rankings. `rerank_with` is a cross-encoder that

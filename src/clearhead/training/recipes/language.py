@@ -145,7 +145,7 @@ def pretrain_language(
     For the other options see `recipes.run.RunOptions`.
     """
     model = build(recipe, tokenizer, start)
-    if isinstance(model, Model):
+    if model.family not in RECURRENT_FAMILIES:
         without_attention_dropout(model)
         check_fit(model, recipe.length)
 
