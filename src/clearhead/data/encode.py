@@ -4,7 +4,6 @@
 
 import logging
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,7 +24,7 @@ from clearhead.data.examples import (
 from clearhead.data.formats import misplaced
 from clearhead.data.pretraining import document_boundaries
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.text.encoding import Span
+from clearhead.text.encoding import Span, touching
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import cut, room_for, spans
 
@@ -230,8 +229,8 @@ def _pieces_of(example: QuestionExample, spans: Sequence[Span]) -> tuple[int, in
     if not example.answers:
         return -1, -2
     text, start = example.answers[0]
-    first = bisect_right(spans, start, key=lambda span: span[1])
-    return first, bisect_left(spans, start + len(text), lo=first, key=lambda span: span[0]) - 1
+    found = touching(spans, start, start + len(text))
+    return found.start, found.stop - 1
 
 
 def _unusable(example: QuestionExample, pieces: tuple[int, int]) -> str | None:

@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
-from clearhead.hub.config import (
-    CONFIG,
-    NAMES,
-    Description,
-    read_config,
-    to_json,
-)
+from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json

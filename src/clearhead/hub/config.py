@@ -67,19 +67,10 @@ class Description:
 
 
 def read_config(folder: Path) -> Description:
-    """Read and check `folder`/config.json."""
-    return parse_config(read_content(folder), folder / CONFIG)
-
-
-def read_content(folder: Path) -> dict[str, Any]:
-    """What config.json holds, not yet checked."""
+    """Read and check `folder`/config.json; in a recurrent network's, every key must be known."""
     path = folder / CONFIG
     require(path.exists(), f"{path} is not there; a checkpoint folder needs it", NotFound)
-    return read_object(path)
-
-
-def parse_config(content: dict[str, Any], path: Path) -> Description:
-    """Check what was read from config.json at `path`; in a recurrent network's, every key must be known."""
+    content = read_object(path)
     family = content.get("model_type")
     if family is None:
         raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")
@@ -114,7 +105,7 @@ def parse_config(content: dict[str, Any], path: Path) -> Description:
 
 def is_recurrent(folder: Path) -> bool:
     """Whether a folder holds a model from before the Transformer."""
-    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") in RECURRENT_FAMILIES
+    return (folder / CONFIG).is_file() and str(read_object(folder / CONFIG).get("model_type")) in RECURRENT_FAMILIES
 
 
 def _recurrent_config(family: str, content: dict[str, Any], path: Path) -> Any:

@@ -1,6 +1,7 @@
 """What a model reads for a text: the pieces of the text, the special tokens round them, where each piece stands."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Self
@@ -88,9 +89,8 @@ class Encoding:
     def pieces_of_span(self, start: int, end: int, part: int = 0) -> range:
         """Positions of the tokens that share at least one character with text[start:end]; may be empty."""
         positions = self._positions(part)
-        first = bisect_right(positions, start, key=lambda i: self._span(i)[1])
-        last = bisect_left(positions, end, lo=first, key=lambda i: self._span(i)[0])
-        return positions[first:last]
+        found = touching([self._span(i) for i in positions], start, end)
+        return positions[found.start : found.stop]
 
     def span_of_pieces(self, first: int, last: int) -> Span:
         """Characters from the token at `first` through the token at `last`, both included: text[start:end]."""
@@ -235,6 +235,12 @@ def _layout(encoded: tokenizers.Encoding) -> Layout:
         if isinstance(item, Special) or item not in items:
             items.append(item)
     return tuple(items)
+
+
+def touching(spans: Sequence[Span], start: int, end: int) -> range:
+    """Which of these spans, in order, share at least one character with text[start:end]; may be empty."""
+    first = bisect_right(spans, start, key=lambda span: span[1])
+    return range(first, bisect_left(spans, end, lo=first, key=lambda span: span[0]))
 
 
 def capitals_of(text: str, offsets: list[Span], words: list[int]) -> list[int]:

@@ -1,5 +1,6 @@
 """Decoders as transformers saves them: GPT-2, T5, Marian (and our own Transformers), XLNet."""
 
+import re
 from typing import Any
 
 from torch import Tensor
@@ -196,6 +197,7 @@ MARIAN = Names(
 
 
 _ATTENTION = "rel_attn"
+_MATRIX = re.compile(rf"\.{_ATTENTION}\.([qkvro])$")
 _QUERY = "transformer.mask_emb"
 
 
@@ -209,37 +211,32 @@ def _read_xlnet(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _xlnet(heads: int) -> Names:
+def _xlnet(heads: int) -> Names:  # D width · H heads · K head width
     """The table of a configuration with so many heads."""
 
     def flat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Make linear maps of their matrices: what goes in lies in the second dimension."""
+        """Make linear maps of their matrices (D, H, K), (H × K, D), and of the output's, (D, H × K)."""
         found = {}
         for name, tensor in tensors.items():
-            leaf = name.rpartition(".")[2]
-            if name == _QUERY:
-                found[name] = tensor.flatten()
-            elif f".{_ATTENTION}." in name and leaf in "qkvr" and tensor.dim() == 3:
-                found[f"{name}.weight"] = tensor.flatten(1).mT.contiguous()
-            elif f".{_ATTENTION}." in name and leaf == "o" and tensor.dim() == 3:
-                found[f"{name}.weight"] = tensor.flatten(1)
+            matrix = _MATRIX.search(name) if tensor.dim() == 3 else None
+            if matrix is not None:
+                linear = tensor.flatten(1)
+                found[f"{name}.weight"] = linear if matrix[1] == "o" else linear.mT.contiguous()
             else:
-                found[name] = tensor
+                found[name] = tensor.flatten() if name == _QUERY else tensor
         return found
 
     def folded(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The inverse of `flat`."""
         found = {}
         for name, tensor in tensors.items():
-            owner, leaf = name.removesuffix(".weight"), name.removesuffix(".weight").rpartition(".")[2]
-            if name == _QUERY:
-                found[name] = tensor[None, None]
-            elif f".{_ATTENTION}." in name and leaf in "qkvr" and owner != name:
-                found[owner] = tensor.mT.unflatten(1, (heads, -1)).contiguous()
-            elif f".{_ATTENTION}." in name and leaf == "o":
-                found[owner] = tensor.unflatten(1, (heads, -1))
+            owner = name.removesuffix(".weight")
+            matrix = _MATRIX.search(owner)
+            if matrix is not None:
+                theirs = tensor if matrix[1] == "o" else tensor.mT
+                found[owner] = theirs.unflatten(1, (heads, -1)).contiguous()
             else:
-                found[name] = tensor
+                found[name] = tensor[None, None] if name == _QUERY else tensor
         return found
 
     attention = f"layer.{{}}.{_ATTENTION}"
