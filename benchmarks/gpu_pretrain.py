@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from clearhead.data.batch import Batch
-from clearhead.data.masking import Masked, Masking, Vocabulary
+from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
 from clearhead.models.bert import BertConfig
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
@@ -72,7 +72,7 @@ def tokens_per_second(shape: str, tokens: int, length: int | None, steps: int, d
         attention_probs_dropout_prob=0.0,
     )
     model = Model.create(config, heads={"masked_lm": VOCABULARY})
-    source = Masked(RandomText(tokens, length), vocabulary(), Masking(multiple=64))
+    source = MaskedBatches(RandomText(tokens, length), vocabulary(), Masking(multiple=64))
     half = device == "cuda"
     settings = Settings(
         steps=steps,

@@ -22,7 +22,7 @@ import torch
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.dataset import ShuffledBatches
-from clearhead.data.masking import Masked, Masking, Vocabulary
+from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.shards import tokenise
 from clearhead.evaluation.tasks import EVALUATIONS
@@ -128,7 +128,7 @@ def pretrain(name: str, options: argparse.Namespace) -> None:
     if variant.pairs or variant.objective.endswith(("+next", "+order")):
         kind: Literal["next", "order"] = "order" if variant.objective.endswith("+order") else "next"
         plain = SentencePairs(shards, tokenizer, kind=kind, **sizes)
-    source = Masked(plain, Vocabulary.of(tokenizer), Masking(rate=variant.rate, multiple=64))
+    source = MaskedBatches(plain, Vocabulary.of(tokenizer), Masking(rate=variant.rate, multiple=64))
     task, model = build(variant, tokenizer)
     steps = options.steps or int(options.petaflops * 1e15 / flops_per_token(variant, tokenizer.vocabulary) / TOKENS)
     settings = Settings(

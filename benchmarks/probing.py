@@ -135,7 +135,7 @@ def _figures(network: Network, examples: Sequence[WordsExample], labels: Labels,
     best = np.empty(encoded.tokens, dtype=np.int64)
     for items in group_by_length(encoded.lengths(), _TOKENS):
         batch = encoded.batch(items).to(device)
-        best[encoded.places(items)] = network("tags", batch.ids, batch.layout).argmax(-1).cpu()
+        best[encoded.token_indices(items)] = network("tags", batch.ids, batch.layout).argmax(-1).cpu()
     names = iter(labels.names[i] for i in best.tolist())
     predicted = [[next(names) for _ in example.words] for example in examples]
     return conlleval([_tags_of(example) for example in examples], predicted).metrics()

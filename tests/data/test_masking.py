@@ -10,9 +10,9 @@ from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
 from clearhead.data.masking import (
-    Masked,
+    MaskedBatches,
     Masking,
-    Permuted,
+    PermutedBatches,
     Vocabulary,
     choose_spans,
     choose_words,
@@ -110,7 +110,7 @@ def test_counts_are_rounded_to_a_multiple() -> None:
 
 @pytest.mark.parametrize("masking", VARIANTS)
 def test_masks_random_tokens_and_kept_ones_have_their_shares(masking: Masking) -> None:
-    source = Masked(Same(batch_of()), VOCABULARY, masking)
+    source = MaskedBatches(Same(batch_of()), VOCABULARY, masking)
     became, was = [], []
     for index in range(400):
         masked = source.batch(index)
@@ -135,7 +135,7 @@ def test_masks_random_tokens_and_kept_ones_have_their_shares(masking: Masking) -
 @pytest.mark.parametrize("masking", VARIANTS)
 def test_all_positions_are_equally_likely(masking: Masking) -> None:
     batch = Batch.of([[TOKENIZER.cls_id, *WORDS[:n], TOKENIZER.sep_id] for n in (9, 4, 11, 1, 11, 7)])
-    source = Masked(Same(batch), VOCABULARY, masking)
+    source = MaskedBatches(Same(batch), VOCABULARY, masking)
     draws = 3000
     times = torch.zeros(batch.tokens, dtype=torch.float64)
     for index in range(draws):
@@ -221,13 +221,13 @@ def test_spans_are_runs_of_whole_words_of_one_fate() -> None:
 
 @pytest.mark.parametrize("masking", VARIANTS)
 def test_a_masked_batch_depends_on_seed_and_number_alone(masking: Masking) -> None:
-    one, two = (Masked(Same(batch_of()), VOCABULARY, masking, seed=7) for _ in range(2))
+    one, two = (MaskedBatches(Same(batch_of()), VOCABULARY, masking, seed=7) for _ in range(2))
     batches = [one.batch(index) for index in range(6)]
     for index in reversed(range(6)):
         assert_close(two.batch(index).ids, batches[index].ids, rtol=0, atol=0)
         assert_close(two.batch(index).targets, batches[index].targets, rtol=0, atol=0)
     assert not torch.equal(batches[0].ids, batches[1].ids)
-    assert not torch.equal(Masked(Same(batch_of()), VOCABULARY, masking, seed=8).batch(0).ids, batches[0].ids)
+    assert not torch.equal(MaskedBatches(Same(batch_of()), VOCABULARY, masking, seed=8).batch(0).ids, batches[0].ids)
     assert (one.batches_in(3), one.epoch_of(2)) == (3, 2)
 
 
@@ -300,7 +300,7 @@ def test_all_orders_are_equally_likely():
 
 def test_batches_are_functions_of_their_number_and_can_be_cut_in_two(tmp_path):
     shards, tokenizer, _ = small_shards(tmp_path)
-    source = Permuted(PackedText(shards, tokenizer, tokens=96, length=24), tokenizer, seed=2)
+    source = PermutedBatches(PackedText(shards, tokenizer, tokens=96, length=24), tokenizer, seed=2)
     first, again, other = source.batch(3), source.batch(3), source.batch(4)
     assert torch.equal(first.source.targets["rank"], again.source.targets["rank"])
     assert not torch.equal(first.source.targets["rank"], other.source.targets["rank"])
@@ -318,8 +318,8 @@ def test_the_last_token_is_in_a_segment_of_its_own(tmp_path):
         def batch(self, index):
             return Batch.of([tokenizer.encode(text).ids for text in texts])
 
-    text = Permuted(Plain(), tokenizer).batch(0).source
+    text = PermutedBatches(Plain(), tokenizer).batch(0).source
     assert torch.equal(text.segments == 2, text.ids == tokenizer.cls_id)
     assert (text.segments == 2).sum() == len(texts)
     with pytest.raises(BadConfig, match="The share to guess is 0"):
-        Permuted(Plain(), tokenizer, share=0)
+        PermutedBatches(Plain(), tokenizer, share=0)

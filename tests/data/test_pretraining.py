@@ -16,7 +16,7 @@ from clearhead.data.pretraining import (
     PackedText,
     RunningText,
     SentencePairs,
-    _some_in_two,
+    _cut_some_in_two,
     document_boundaries,
     shorten,
 )
@@ -136,7 +136,7 @@ def test_what_cannot_be_packed(made: tuple[Shards, Tokenizer, list[str]]) -> Non
 
 
 def test_one_piece_in_ten_is_cut_in_two() -> None:
-    starts, lengths = _some_in_two(np.arange(0, 30_000, 30), np.full(1000, 30), seed=0)
+    starts, lengths = _cut_some_in_two(np.arange(0, 30_000, 30), np.full(1000, 30), seed=0)
     assert 1060 < len(starts) < 1140
     assert (lengths > 0).all()
     assert np.array_equal(starts, np.cumsum(lengths) - lengths)  # nothing is lost, nothing comes twice

@@ -32,7 +32,7 @@ def test_texts():
     assert (second.unlabelled, second.empty) == (1, 1)
     assert found.shared == {"dev": 1}
     assert found.new_labels == {"dev": ["maybe"]}
-    text = found.text()
+    text = str(found)
     for line in [
         "train: 3 rows",
         "  labels    yes 2, no 1",
@@ -44,7 +44,7 @@ def test_texts():
         "  example   the cat → yes",
     ]:
         assert line in text.splitlines()
-    assert json.loads(json.dumps(found.json()))["sets"][0]["labels"] == {"yes": 2, "no": 1}
+    assert json.loads(json.dumps(found.to_dict()))["sets"][0]["labels"] == {"yes": 2, "no": 1}
 
 
 def test_windows_are_counted_as_they_will_be_made():
@@ -64,10 +64,10 @@ def test_windows_are_counted_as_they_will_be_made():
 def test_the_other_kinds():
     scored = describe({"a": [PairExample("a", "b", 1.0), PairExample("a", "c", 4.0)]}, tokenizer(), length=9)
     assert scored.sets[0].scores == (1.0, 2.5, 4.0)
-    assert "  scores    1 to 4, mean 2.500" in scored.text()
+    assert "  scores    1 to 4, mean 2.500" in str(scored)
     pairs = describe({"a": [PairExample("a prompt", "its answer")]}, tokenizer(), length=9)
     assert pairs.sets[0].unlabelled == 0
-    assert "without a label" not in pairs.text()
+    assert "without a label" not in str(pairs)
     half = describe({"a": [PairExample("a", "b", 1.0), PairExample("a", "c")]}, tokenizer(), length=9)
     assert half.sets[0].unlabelled == 1
     choices = describe({"a": [ChoiceExample("He", ("ran", "sat"), 1)]}, tokenizer(), length=99)

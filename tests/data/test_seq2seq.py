@@ -18,7 +18,7 @@ from clearhead.data.pretraining import NeighbourTargets, with_neighbours
 from clearhead.data.rng import Stream, rng
 from clearhead.data.seq2seq import (
     ParallelBatches,
-    SpanCorrupted,
+    SpanCorruptedBatches,
     SpanCorruption,
     corrupt,
     encode_parallel,
@@ -237,4 +237,4 @@ def test_bad_settings_are_refused():
     tokenizer = train_tokenizer(texts=["a b a b"] * 3, kind="t5", vocabulary=130, min_frequency=1)
     assert len(sentinels(tokenizer)) == 100
     with pytest.raises(BadConfig, match="lose 300 spans, but the tokenizer has 100 sentinels"):
-        SpanCorrupted(None, tokenizer, SpanCorruption(span=1), length=2000)
+        SpanCorruptedBatches(None, tokenizer, SpanCorruption(span=1), length=2000)

@@ -87,7 +87,7 @@ def test_a_look_knows_how_long_inputs_may_be_and_needs_no_weights(base, tmp_path
     data = write(tmp_path / "long.jsonl", [*CLASSES, {"text": "the cat sat on the mat " * 6, "label": "no"}])
     light = copytree(base, tmp_path / "light")
     (light / WEIGHTS).unlink()
-    assert "1 inputs are longer than 24 tokens and will be cut" in first_look("classify", light, data).text()
+    assert "1 inputs are longer than 24 tokens and will be cut" in str(first_look("classify", light, data))
 
 
 def test_a_run_goes_on_with_the_recipe_and_data_it_began_with(base, tmp_path):

@@ -70,7 +70,7 @@ def finetune(
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
         if dry_run:
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns)
-            yield report.json(), [report.text()]
+            yield report.to_dict(), [str(report)]
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, skill_for=uses)

@@ -16,7 +16,7 @@ from clearhead.data.tables import open_hub
 from clearhead.errors import BadInput, NotFound, require, valid_text
 from clearhead.io import BytesRead, Progress, content_suffix, decompressed, optional, text_field
 
-_LOOK = 1_000_000  # characters in which a blank line is looked for
+_SAMPLE = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
 _ROWS = 1000
 
@@ -38,9 +38,9 @@ class Corpus:
         """Bytes of all files as stored, the measure of progress; hub data sets are not known before they are read."""
         return sum(source.stat().st_size for source in self.sources if isinstance(source, Path))
 
-    def facts(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         """What must stay the same for the documents to be the same: names, sizes and times of the files."""
-        return {"field": self.field, "sources": [_facts(source) for source in self.sources]}
+        return {"field": self.field, "sources": [_file_fingerprint(source) for source in self.sources]}
 
     def documents(self, progress: Progress | None = None) -> Iterator[str]:
         """Read the documents in order; `progress` is told of bytes as stored."""
@@ -82,7 +82,7 @@ def _find(name: str | Path) -> list[Path | str]:
     return [*found]
 
 
-def _facts(source: Path | str) -> dict[str, Any]:
+def _file_fingerprint(source: Path | str) -> dict[str, Any]:
     if isinstance(source, str):
         return {"name": source}
     stat = source.stat()
@@ -104,7 +104,7 @@ def _text(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
     lines = _lines(path, content)
     first: list[str] = []
     seen = 0
-    while seen < _LOOK and (line := next(lines, "")):
+    while seen < _SAMPLE and (line := next(lines, "")):
         first.append(line)
         seen += len(line)
     blank = [not line.strip() for line in first]

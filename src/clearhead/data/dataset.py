@@ -66,7 +66,7 @@ class TokenizedDataset:
         found = (rows.T if self.by_column else rows).ravel()
         return found if rows.shape[1] == 1 else found[found >= 0]
 
-    def places(self, sequences: Ints) -> Ints:
+    def token_indices(self, sequences: Ints) -> Ints:
         """Where the tokens of these sequences lie, one after another."""
         starts = self.offsets[sequences]
         lengths = self.offsets[sequences + 1] - starts
@@ -76,7 +76,7 @@ class TokenizedDataset:
     def batch(self, items: Ints) -> Batch:
         """Gather these items, packed."""
         sequences = self.sequences(items)
-        places = self.places(sequences)
+        places = self.token_indices(sequences)
         starts = self.offsets[sequences]
         lengths = self.offsets[sequences + 1] - starts
         offsets = np.zeros(len(lengths) + 1, dtype=np.int32)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
 from clearhead.data.rng import BatchSource, DerivedBatches, Stream, rng
-from clearhead.data.shards import spread
+from clearhead.data.shards import positions_within
 from clearhead.errors import require
 from clearhead.nn.layout import Packed
 from clearhead.text.encoding import Special
@@ -60,7 +60,7 @@ def choose_spans(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[In
     places = np.sort(draw.choice(free + len(lengths), len(lengths), replace=False, shuffle=False))
     begins = places + np.cumsum(lengths) - lengths - np.arange(len(lengths))
     mixed = draw.permutation(len(lengths))
-    covered = np.repeat(begins[mixed], lengths[mixed]) + spread(lengths[mixed])
+    covered = np.repeat(begins[mixed], lengths[mixed]) + positions_within(lengths[mixed])
     covered = (covered + draw.integers(words)) % words
     pieces = _pieces(sizes, covered)
     groups = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])
@@ -83,7 +83,7 @@ def span_lengths(total: int, draw: np.random.Generator) -> Ints:
 def _pieces(sizes: Ints, words: Ints) -> Ints:
     """The pieces of words, word by word."""
     starts = np.cumsum(sizes) - sizes
-    return np.repeat(starts[words], sizes[words]) + spread(sizes[words])
+    return np.repeat(starts[words], sizes[words]) + positions_within(sizes[words])
 
 
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -146,7 +146,7 @@ class Masking:
         return min(max(wanted, min(self.multiple, candidates)), candidates)
 
 
-class Masked(DerivedBatches):
+class MaskedBatches(DerivedBatches):
     """Another source's batches, masked; which tokens are chosen depends on the seed and the batch's number alone."""
 
     def __init__(
@@ -203,7 +203,7 @@ def _word_sizes(batch: Batch, candidates: Ints, vocabulary: Vocabulary) -> Ints:
 SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
 
 
-class Permuted(DerivedBatches):
+class PermutedBatches(DerivedBatches):
     """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
 
     Their target `place` (M,) is where each stands in its text. Special tokens are never asked for.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
 from clearhead.data.rng import DerivedBatches, EqualBatches, Stream, order, rng
-from clearhead.data.shards import Runs, Shards, require_same, spread, wrap
+from clearhead.data.shards import Runs, Shards, check_tokenizer, positions_within, wrap
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
@@ -68,13 +68,13 @@ class PackedText(_Row):
         split: str = "train",
         validation_share: float = 0.005,
     ) -> None:
-        require_same(shards, tokenizer)
+        check_tokenizer(shards, tokenizer)
         specials = tokenizer.template.specials(pair=False)
         room = length - specials
         require(room > 0, f"Sequences of {length} tokens have no room beside {specials} special ones.", BadInput)
         require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
         self._layout = tokenizer.template.single
-        runs = _some_in_two(*_pieces(shards, shards.split(split, validation_share), room), seed)
+        runs = _cut_some_in_two(*_pieces(shards, shards.split(split, validation_share), room), seed)
         super().__init__(shards, runs, specials=specials, tokens=tokens, seed=seed)
 
     def batch(self, index: int) -> Batch:
@@ -102,11 +102,11 @@ def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
     """Cut documents every `room` tokens: where each piece starts among the tokens, and how long it is."""
     first, end = shards.document_starts[documents], shards.document_starts[documents + 1]
     counts = -(-(end - first) // room)
-    starts = np.repeat(first, counts) + spread(counts) * room
+    starts = np.repeat(first, counts) + positions_within(counts) * room
     return starts, np.minimum(np.repeat(end, counts) - starts, room)
 
 
-def _some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
+def _cut_some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
     """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
     draw = rng(Stream.SHORT_SEQUENCES, seed)
     cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
@@ -134,7 +134,7 @@ class RunningText(_Row):
         split: str = "train",
         validation_share: float = 0.005,
     ) -> None:
-        require_same(shards, tokenizer)
+        check_tokenizer(shards, tokenizer)
         require(length >= 1, f"Sequences of {length} tokens are empty; give 1 or more.", BadInput)
         require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
         self.length = length
@@ -220,7 +220,7 @@ class SentencePairs(EqualBatches):
         split: str = "train",
         validation_share: float = 0.005,
     ) -> None:
-        require_same(shards, tokenizer)
+        check_tokenizer(shards, tokenizer)
         require(kind in TARGETS, f"There are no pairs of kind {kind!r}; choose {' or '.join(TARGETS)}.", BadInput)
         require(0 <= singles < 1, f"singles is a share in [0, 1), got {singles}", BadInput)
         self._shards, self._template = shards, tokenizer.template
@@ -271,7 +271,7 @@ class SentencePairs(EqualBatches):
         starts = self._shards.sentences
         counts = self._end - self._first
         owner = np.repeat(np.arange(len(counts)), counts)
-        sentence = np.repeat(self._first, counts) + spread(counts)
+        sentence = np.repeat(self._first, counts) + positions_within(counts)
         cell = (starts[sentence] - starts[self._first[owner]]) // self._room
         opens = np.flatnonzero(np.diff(owner, prepend=-1) | np.diff(cell, prepend=-1))
         owner, begin = owner[opens], sentence[opens]

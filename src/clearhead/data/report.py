@@ -49,12 +49,11 @@ class DatasetReport:
     shared: dict[str, int]
     new_labels: dict[str, list[str]]
 
-    def json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, for programs."""
         return asdict(self)
 
-    def text(self) -> str:
-        """Everything, for people."""
+    def __str__(self) -> str:
         return "\n".join(line for one in self.sets for line in self._lines(one))
 
     def _lines(self, one: SplitReport) -> list[str]:

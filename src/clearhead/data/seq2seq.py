@@ -137,7 +137,7 @@ class SpanCorruption:
         return out, min(max(round(out / self.span), 1), length - out)
 
 
-class SpanCorrupted(DerivedBatches):
+class SpanCorruptedBatches(DerivedBatches):
     """Another source's texts without some spans, as `source`, and the spans to be written, as the batch itself."""
 
     def __init__(

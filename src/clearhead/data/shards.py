@@ -40,8 +40,8 @@ class Shards:
             NotFound,
         )
         counts: list[dict[str, int]] = self.manifest["shards"]
-        self._bases = _running([shard["tokens"] for shard in counts])
-        self._parts = [[_opened(self.folder, i, part) for part in PARTS] for i in range(len(counts))]
+        self._bases = _cumulative([shard["tokens"] for shard in counts])
+        self._parts = [[_open_array(self.folder, i, part) for part in PARTS] for i in range(len(counts))]
         for shard, parts in zip(counts, self._parts, strict=True):
             fits = [shard["tokens"], shard["sentences"] + 1, shard["documents"] + 1] == [len(part) for part in parts]
             require(fits, f"The shards in {folder} do not fit their manifest; delete the folder.", BadInput)
@@ -59,7 +59,7 @@ class Shards:
     @cached_property
     def documents(self) -> Ints:
         """With which sentence each document starts, and with which the last one ends."""
-        bases = _running([len(sentences) - 1 for _, sentences, _ in self._parts])
+        bases = _cumulative([len(sentences) - 1 for _, sentences, _ in self._parts])
         return _joined([documents for _, _, documents in self._parts], bases)
 
     @cached_property
@@ -94,13 +94,13 @@ class Shards:
         borders = np.searchsorted(shard[by_shard], np.arange(len(self._parts) + 1))
         for i in np.unique(shard):
             runs = by_shard[borders[i] : borders[i + 1]]
-            steps = spread(lengths[runs])
+            steps = positions_within(lengths[runs])
             source = np.repeat(starts[runs] - self._bases[i], lengths[runs]) + steps
             out[np.repeat(ends[runs] - lengths[runs], lengths[runs]) + steps] = self._parts[i][0][source]
         return out
 
 
-def spread(lengths: Ints) -> Ints:
+def positions_within(lengths: Ints) -> Ints:
     """Count 0, 1, 2 … within each run of these lengths."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
@@ -118,7 +118,7 @@ def file_name(shard: int, part: str) -> str:
     return f"{shard:05d}.{part}.npy"
 
 
-def _opened(folder: Path, shard: int, part: str) -> NDArray[Any]:
+def _open_array(folder: Path, shard: int, part: str) -> NDArray[Any]:
     path = folder / file_name(shard, part)
     try:
         return np.load(path, mmap_mode="r")
@@ -128,7 +128,7 @@ def _opened(folder: Path, shard: int, part: str) -> NDArray[Any]:
         raise BadInput(f"{path} is damaged ({error}); delete the folder and tokenise again.") from None
 
 
-def _running(counts: Sequence[int]) -> Ints:
+def _cumulative(counts: Sequence[int]) -> Ints:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
 
@@ -158,11 +158,11 @@ def tokenise(
     What the folder held of another corpus or tokenizer is replaced. A hub data set is known by its name alone.
     """
     folder = Path(folder)
-    made_of = _made_of(corpus, tokenizer, shard_tokens)
-    manifest = _earlier(folder, made_of)
+    fingerprint = _fingerprint(corpus, tokenizer, shard_tokens)
+    manifest = _earlier_manifest(folder, fingerprint)
     if manifest is None:
         _clear(folder)
-        manifest = {"made_of": made_of, "complete": False, "shards": []}
+        manifest = {"made_of": fingerprint, "complete": False, "shards": []}
     if not manifest["complete"]:
         for left_by_a_kill in folder.glob(".saving-*"):
             shutil.rmtree(left_by_a_kill)
@@ -180,22 +180,22 @@ def tokenise(
 
 def find_shards(corpus: Corpus, tokenizer: Tokenizer, folder: str | Path) -> Shards | None:
     """The shards of this corpus and tokenizer, if a folder holds them complete."""
-    manifest = _earlier(Path(folder), _made_of(corpus, tokenizer, _SHARD_TOKENS))
+    manifest = _earlier_manifest(Path(folder), _fingerprint(corpus, tokenizer, _SHARD_TOKENS))
     return Shards(folder) if manifest is not None and manifest["complete"] else None
 
 
-def _made_of(corpus: Corpus, tokenizer: Tokenizer, shard_tokens: int) -> dict[str, Any]:
-    return {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens, **corpus.facts()}
+def _fingerprint(corpus: Corpus, tokenizer: Tokenizer, shard_tokens: int) -> dict[str, Any]:
+    return {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens, **corpus.fingerprint()}
 
 
-def _earlier(folder: Path, made_of: dict[str, Any]) -> dict[str, Any] | None:
+def _earlier_manifest(folder: Path, fingerprint: dict[str, Any]) -> dict[str, Any] | None:
     """The manifest of an earlier run of the same corpus and tokenizer, if there is one."""
     try:
         manifest = read_manifest(folder)
     except ClearheadError:
         return None
     files = [folder / file_name(i, part) for i in range(len(manifest.get("shards", []))) for part in PARTS]
-    return manifest if manifest.get("made_of") == made_of and all(file.exists() for file in files) else None
+    return manifest if manifest.get("made_of") == fingerprint and all(file.exists() for file in files) else None
 
 
 def _clear(folder: Path) -> None:
@@ -207,7 +207,7 @@ def _clear(folder: Path) -> None:
 
 def _documents(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]:
     dtype = np.uint16 if tokenizer.vocabulary <= 1 << 16 else np.uint32
-    for split in _ahead([split_sentences(text) for text in group] for group in chunks(texts, _CHARACTERS, len)):
+    for split in _prefetched([split_sentences(text) for text in group] for group in chunks(texts, _CHARACTERS, len)):
         ids = tokenizer.ids_batch([sentence for sentences in split for sentence in sentences])
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         tokens = np.fromiter(itertools.chain.from_iterable(ids), dtype, int(lengths.sum()))
@@ -217,7 +217,7 @@ def _documents(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]
             yield tokens[starts[i] : starts[i + 1]], lengths[sentences[i] : sentences[i + 1]]
 
 
-def _ahead(items: Iterator[Item]) -> Iterator[Item]:
+def _prefetched(items: Iterator[Item]) -> Iterator[Item]:
     """Make the next item in a thread meanwhile: the tokenizer works outside Python's lock."""
     with ThreadPoolExecutor(1) as worker:
         coming = worker.submit(next, items, None)
@@ -278,7 +278,7 @@ def wrap(shards: Shards, layout: Layout, texts: Sequence[Runs]) -> tuple[Ints, I
     return ids, segments, lengths.sum(axis=1)
 
 
-def require_same(shards: Shards, tokenizer: Tokenizer) -> None:
+def check_tokenizer(shards: Shards, tokenizer: Tokenizer) -> None:
     """Refuse ids that mean something else to this tokenizer."""
     require(
         shards.manifest["made_of"]["tokenizer"] == tokenizer.digest,

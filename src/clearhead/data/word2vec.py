@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clearhead.data.batch import Batch, Ints
 from clearhead.data.masking import special_tokens
 from clearhead.data.rng import Stream, order, rng
-from clearhead.data.shards import Shards, require_same
+from clearhead.data.shards import Shards, check_tokenizer
 from clearhead.errors import BadConfig, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
@@ -43,7 +43,7 @@ class WordWindows:
         negatives: int = 5,
         threshold: float = 1e-3,
     ) -> None:
-        require_same(shards, tokenizer)
+        check_tokenizer(shards, tokenizer)
         for name, value in (("words", words), ("window", window), ("negatives", negatives)):
             require(value >= 1, f"{name} must be at least 1, got {value}", BadConfig)
         require(threshold > 0, f"threshold must be positive, got {threshold}; write 1 to keep every word", BadConfig)

@@ -9,10 +9,10 @@ from typing import Any, Literal, Unpack
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.masking import SHARE, Permuted
+from clearhead.data.masking import SHARE, PermutedBatches
 from clearhead.data.pretraining import NeighbourTargets, PackedText, RunningText, document_boundaries
 from clearhead.data.rng import BatchSource
-from clearhead.data.seq2seq import SpanCorrupted, SpanCorruption
+from clearhead.data.seq2seq import SpanCorruptedBatches, SpanCorruption
 from clearhead.data.shards import Shards
 from clearhead.errors import BadConfig
 from clearhead.hub.checkpoint import recurrent_checkpoint
@@ -174,10 +174,10 @@ def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) 
         return RunningText(shards, tokenizer, **sizes)
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
-        return SpanCorrupted(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
+        return SpanCorruptedBatches(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
     if recipe.objective == "bidirectional":
         return NeighbourTargets(texts)
-    return Permuted(texts, tokenizer, share=recipe.share, seed=seed)
+    return PermutedBatches(texts, tokenizer, share=recipe.share, seed=seed)
 
 
 def task_of(objective: Objective, network: Any) -> Task:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import torch
 
 from clearhead.data.corpus import Corpus
-from clearhead.data.masking import Masked, Masking, Vocabulary
+from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards
@@ -130,7 +130,7 @@ def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) 
     else:
         kind: Literal["next", "order"] = "next" if recipe.objective.endswith("+next") else "order"
         plain = SentencePairs(shards, tokenizer, kind=kind, singles=recipe.singles, split=split, **sizes)
-    return Masked(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
+    return MaskedBatches(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
 
 
 def build(

@@ -158,7 +158,7 @@ class GuessInOrder(HeadTask):
         """Let the questions ask the text: (M, V)."""
         text = batch.source
         if text is None:
-            raise BadInput("the batch holds questions and no text; make it with data.masking.Permuted")
+            raise BadInput("the batch holds questions and no text; make it with data.masking.PermutedBatches")
         counts = batch.layout.offsets.diff().long()
         firsts = text.layout.offsets[:-1].long().repeat_interleave(counts, output_size=batch.tokens)
         where, rank = firsts + batch.targets["place"], text.targets["rank"]
