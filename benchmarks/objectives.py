@@ -163,7 +163,7 @@ def downstream(name: str, options: argparse.Namespace) -> None:
         for variant in options.variants:
             torch.manual_seed(seed)
             model = kind.prepare(load(options.models / slug(variant), device=options.device), labels)
-            without_attention_dropout(model)
+            without_attention_dropout(model.network)
             settings = Settings(
                 epochs=EPOCHS[name], learning_rate=FINETUNING_RATE, seed=seed, every=Every(save=10**9, evaluate=10**9)
             )

@@ -73,7 +73,7 @@ def test_a_student_comes_close_to_its_teacher(corpus, teacher, tmp_path):
     assert len(again.encoder.blocks) == 2
     pairs = zip(again.network.parameters(), student.network.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
-    assert "red" in str(again.fill("the stone is [MASK] and so the red stone is a stone .", top=1).to_dict())
+    assert "red" in str(again.fill("the stone is [MASK] and so the red stone is a stone .", top_k=1).to_dict())
 
 
 def test_a_student_starts_from_alternate_layers_and_the_teacher_stays(teacher):

@@ -97,7 +97,7 @@ def test_a_language_model_is_trained_by_the_same_loop(kind, tmp_path):
             return with_neighbours(type(batch)(batch.ids, batch.layout))
 
     torch.manual_seed(0)
-    settings = Settings(steps=20, learning_rate=3e-2, every=EVERY)
+    settings = Settings(steps=60, learning_rate=1e-2, every=EVERY)
     train(NextToken(language_model(kind)), Counting(), settings, tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["next/nll"] < rows[0]["next/nll"]

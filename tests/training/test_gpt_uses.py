@@ -118,12 +118,12 @@ def test_a_tiny_set_is_learnt_by_heart_and_answered(gpt, rows, tmp_path):
     assert outcome.metrics == {"exact": 100.0, "f1": 100.0}
     model = ch.load(tmp_path / "tuned")
     for prompt, answer in ROWS:
-        assert model.generate(prompt, longest=20).text == f"\n{answer}"
+        assert model.generate(prompt, max_new_tokens=20).text == f"\n{answer}"
 
 
 def test_few_shot_prompts_are_what_generate_goes_on_from(gpt):
     prompt = few_shot([("snow", "white"), ("grass", "green")], "milk")
-    written = ch.load(gpt).generate(prompt, longest=4, stop=["\n\n"])
+    written = ch.load(gpt).generate(prompt, max_new_tokens=4, stop_strings=["\n\n"])
     assert isinstance(written.text, str)
 
 

@@ -124,7 +124,7 @@ def test_a_gpt_writes_on_and_can_be_trained_further(corpus, tokenizers, tmp_path
     plan = recipe("gpt2", 60)
     first, _ = pretrain_language(Corpus(corpus), words, tmp_path / "first", plan)
     again = ch.load(tmp_path / "first")
-    assert again.generate("river river river", longest=3).text == " river river river"
+    assert again.generate("river river river", max_new_tokens=3).text == " river river river"
     assert "gpt2" in (tmp_path / "first" / "README.md").read_text()
     assert again.config.eos_token_id == words.sep_id
     one_more = replace(plan, train=replace(plan.train, steps=1))

@@ -75,7 +75,7 @@ def test_pretraining_leaves_the_plateau(corpus, tokenizer, tmp_path):
     assert rows[0]["loss"] > 3
     assert rows[-1]["evaluation/masked_lm"] < 1
     again = ch.load(tmp_path / "run")
-    best = again.fill("the stone is [MASK] and so the red stone is a stone .", top=1)
+    best = again.fill("the stone is [MASK] and so the red stone is a stone .", top_k=1)
     assert "red" in str(best.to_dict())
     assert model.parameters == again.parameters
 
@@ -356,4 +356,4 @@ def test_the_command_line_pretrains(corpus, tmp_path):
     small = ["--vocabulary", "120", "--set", "tokens=512", "--set", "length=48", "--set", "masking.multiple=1"]
     done = CliRunner().invoke(app, [*arguments, *small, "--device", "cpu", "--json"])
     assert json.loads(done.stdout)["steps"] == 2, done.output
-    assert ch.load(out).fill("the [MASK] is red .", top=1)
+    assert ch.load(out).fill("the [MASK] is red .", top_k=1)

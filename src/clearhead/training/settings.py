@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from clearhead.errors import BadConfig, NotFound, require, typed
 
+NEVER = 10**9  # but at the end
+
 Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam"]
 Optimiser = Literal["adamw", "muon"]
 Precision = Literal["auto", "fp32", "bf16"]

@@ -13,14 +13,7 @@ from clearhead.objectives.distillation import alternate_layers
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import Pretrain, batches
-from clearhead.training.recipes.run import (
-    RunOptions,
-    Training,
-    save_with_card,
-    train_on_text,
-    validation_metrics,
-    without_attention_dropout,
-)
+from clearhead.training.recipes.run import RunOptions, train_on_text, validation_metrics
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.distillation import Distillation, RelationDistillation
 from clearhead.training.tasks.task import Task
@@ -83,19 +76,16 @@ def distil(
         model=recipe.model, masking=recipe.masking, length=recipe.length, tokens=recipe.tokens, train=recipe.train
     )
 
-    def save(training: Training) -> None:
-        facts = {"teacher": teacher_name or repr(teacher), **training.facts}
-        save_with_card(student, out, replace(training, facts=facts), base_model=teacher_name)
-
     result = train_on_text(
         task,
+        student,
         corpus,
-        teacher.tokenizer,
         out,
         recipe,
         batches=lambda shards, split: batches(text, shards, teacher.tokenizer, split),
         measure=validation_metrics,
-        save=save,
+        facts={"teacher": teacher_name or repr(teacher)},
+        base_model=teacher_name,
         **options,
     )
     return student, result
@@ -124,7 +114,6 @@ def build(teacher: Model, recipe: Distil) -> tuple[Task, Model]:
         if _same_shapes(config, teacher.config):
             alternate_layers(teacher.network, student.network)
         task = RelationDistillation(student.network, teacher.network, relation_heads=recipe.relation_heads)
-    without_attention_dropout(student)
     return task, student
 
 

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -34,9 +35,7 @@ from clearhead.training.recipes.run import (
     without_attention_dropout,
 )
 from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, ObjectiveOptions, Reader, TaskSpec
-from clearhead.training.settings import Every, Settings
-
-NEVER = 10**9  # but at the end
+from clearhead.training.settings import NEVER, Every, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ def finetune(
     columns: Columns | None = None,
     skill_for: Sequence[str] | None = None,
     **options: Unpack[RunOptions],
-) -> FinetuneResult[Model]:
+) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. For
@@ -85,7 +84,7 @@ def finetune(
     start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
     _check_start(start, task, spec, source)
     model = spec.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
-    without_attention_dropout(model)
+    without_attention_dropout(model.network)
     if recipe.dropout is not None:
         _drop(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
@@ -99,7 +98,7 @@ def finetune(
         out,
         data={"the number of examples": len(training)},
         settings=_measuring(recipe.train, batches),
-        evaluate=(lambda: EVALUATIONS[task](model, validation)) if validation else None,
+        evaluate=partial(EVALUATIONS[task], model, validation) if validation else None,
         **options,
     )
     done = is_done(result)

@@ -26,14 +26,11 @@ from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import without_dropout
 from clearhead.training.recipes.run import (
     RunOptions,
-    Training,
     check_fit,
     check_tokenizer,
     rounded_vocabulary,
-    save_with_card,
     train_on_text,
     validation_metrics,
-    without_attention_dropout,
 )
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import BothNeighbours, GuessInOrder, NextToken, Translation
@@ -146,21 +143,15 @@ def pretrain_language(
     """
     model = build(recipe, tokenizer, start)
     if model.family not in RECURRENT_FAMILIES:
-        without_attention_dropout(model)
         check_fit(model, recipe.length)
-
-    def save(training: Training) -> None:
-        save_with_card(model, out, training)
-
     result = train_on_text(
         task_of(recipe.objective, model.network),
+        model,
         corpus,
-        tokenizer,
         out,
         recipe,
         batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
         measure=_metrics,
-        save=save,
         **options,
     )
     return model, result

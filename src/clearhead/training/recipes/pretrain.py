@@ -25,14 +25,12 @@ from clearhead.text import Tokenizer
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.run import (
     RunOptions,
-    Training,
     check_fit,
     check_tokenizer,
+    is_done,
     rounded_vocabulary,
-    save_with_card,
     train_on_text,
     validation_metrics,
-    without_attention_dropout,
 )
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs, Pairs, ReplacedAndMasked, ReplacedTokens
@@ -95,28 +93,20 @@ def pretrain(
     `start` is a checkpoint folder to begin with instead. For the other options see `recipes.run.RunOptions`.
     """
     task, model, generator = build(recipe.objective, recipe.model, tokenizer, seed=recipe.train.seed, start=start)
-    for each in (model, generator):
-        if each is not None:
-            without_attention_dropout(each)
     check_fit(model, recipe.length)
-
-    def save(training: Training) -> None:
-        # the recipe as it was given, which a CPU can run too
-        save_with_card(model, out, replace(training, recipe=recipe))
-        if generator is not None:
-            generator.save(out / GENERATOR)
-
     result = train_on_text(
         task,
+        model,
         corpus,
-        tokenizer,
         out,
-        _compiled(recipe, options),
+        recipe,
         batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
         measure=validation_metrics,
-        save=save,
+        settings=_compiled(recipe.train, options),
         **options,
     )
+    if generator is not None and is_done(result):
+        generator.save(out / GENERATOR)
     return model, result
 
 
@@ -203,9 +193,10 @@ def without_dropout(config: Any) -> Any:
     return replace(config, **dict.fromkeys(rates, 0.0))
 
 
-def _compiled(recipe: Pretrain, options: RunOptions) -> Pretrain:
+def _compiled(settings: Settings, options: RunOptions) -> Settings:
     """Compile on a GPU unless the recipe says no: a minute of it is little of a pre-training."""
-    if recipe.train.compile is not None:
-        return recipe
-    wanted = options.get("device", "cpu").startswith("cuda") and not options.get("shard", False)
-    return replace(recipe, train=replace(recipe.train, compile=wanted))
+    if settings.compile is not None:
+        return settings
+    return replace(
+        settings, compile=options.get("device", "cpu").startswith("cuda") and not options.get("shard", False)
+    )

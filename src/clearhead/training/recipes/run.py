@@ -3,8 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
+
+from torch import nn
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import BatchSource
@@ -24,7 +27,7 @@ from clearhead.training.monitor import Report, read_rows
 from clearhead.training.settings import Settings, as_toml, fingerprint
 from clearhead.training.tasks.task import Task
 
-Trained = TypeVar("Trained")
+Measure = Callable[[Task, BatchSource, str], Mapping[str, float]]  # task, validation batches, device
 
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
@@ -58,47 +61,49 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinetuneResult(Generic[Trained]):
+class FinetuneResult:
     """A fine-tuned model, how its run ended, and its metrics on the development data."""
 
-    model: Trained
+    model: Model
     result: TrainResult
     metrics: Metrics
 
 
 def train_on_text(
     task: Task,
+    model: Model,
     corpus: Corpus,
-    tokenizer: Tokenizer,
     out: Path,
     recipe: Any,
     *,
     batches: Callable[[Shards, str], BatchSource],
-    measure: Callable[[Task, BatchSource, str], dict[str, float]] | None,
-    save: Callable[[Training], None],
+    measure: Measure | None = None,
+    settings: Settings | None = None,
+    facts: Mapping[str, str] | None = None,
+    base_model: str | None = None,
     **options: Unpack[RunOptions],
 ) -> TrainResult:
-    """Train by `recipe.train` in `out`; a run that was stopped there goes on.
+    """Tokenise the corpus, train the task in `out`, and save the model with its card; a stopped run goes on.
 
-    `batches` makes those of a split, "train" or "validation"; `measure` takes the task, its validation batches
-    and the device.
-    `save` is called by one process, when the run is over, with what a card tells of it.
+    `batches` makes those of a split, "train" or "validation". For `settings` see `run`, for `base_model`
+    `save_with_card`; `facts` begin the card's table.
     """
-    told = tokenizer.tells_capitals
+    told = model.tokenizer.tells_capitals
     require(not told, "raw text is read without its capitals; begin with the model that looked at none")
+    without_attention_dropout(task.network)
     # the networks are there already: what does not fit together has been said before a corpus is read
-    shards = tokenise_once(corpus, tokenizer, out / CORPUS, options.get("progress"))
-    facts = {"corpus": corpus_fact(corpus, shards.tokens)}
+    shards = tokenise_once(corpus, model.tokenizer, out / CORPUS, options.get("progress"))
+    facts = {**(facts or {}), "corpus": corpus_fact(corpus, shards.tokens)}
     evaluate = None
     if measure is not None:
-        validation, device = batches(shards, "validation"), options.get("device", "cpu")
-        evaluate = lambda: measure(task, validation, device)  # noqa: E731
+        evaluate = partial(measure, task, batches(shards, "validation"), options.get("device", "cpu"))
         facts["measured on"] = "text of the corpus that was held out"
-    data = {"the corpus in tokens": shards.tokens}
-    result = run(task, batches(shards, "train"), recipe, out, data=data, evaluate=evaluate, **options)
+    data, source = {"the corpus in tokens": shards.tokens}, batches(shards, "train")
+    result = run(task, source, recipe, out, data=data, settings=settings, evaluate=evaluate, **options)
     if is_done(result):
-        metrics = last_metrics(out / RUN, result)
-        save(Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command")))
+        metrics, command = last_metrics(out / RUN, result), options.get("command")
+        training = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=command)
+        save_with_card(model, out, training, base_model=base_model)
     return result
 
 
@@ -204,12 +209,12 @@ def check_fit(model: Model, length: int) -> None:
     require(length <= longest, f"sequences of {length} tokens do not fit {longest} positions; choose a smaller length")
 
 
-def without_attention_dropout(model: Model) -> None:
+def without_attention_dropout(network: nn.Module) -> None:
     """Train without dropout of attention weights, which the fast kernel for packed texts does not know.
 
     Dropout of hidden states, the other half of the pair, stays as the checkpoint says.
     """
-    for module in model.network.modules():
+    for module in network.modules():
         if isinstance(module, Attend):
             module.dropout = 0.0
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -31,7 +32,7 @@ from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
 from clearhead.training.recipes.run import FinetuneResult, RunOptions, Training, is_done, run, save_with_card
-from clearhead.training.settings import Every, Settings
+from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import Translation
 
 # models that can be made anew, and their sizes
@@ -56,7 +57,7 @@ class Translate:
     agreement: float = 0.0  # R-Drop's alpha, such as 5, for little data: two readings of each pair should say the same
     train: Settings = field(
         default_factory=lambda: Settings(
-            epochs=10.0, learning_rate=1e-3, betas=(0.9, 0.98), every=Every(save=10**9, evaluate=10**9)
+            epochs=10.0, learning_rate=1e-3, betas=(0.9, 0.98), every=Every(save=NEVER, evaluate=NEVER)
         )
     )
 
@@ -82,7 +83,7 @@ def recipe_for(model: str | Path) -> Translate:
     if not isinstance(plan.model, TransformerConfig):
         return plan
     # Vaswani et al. 2017, sections 5.3 and 6.1
-    return replace(plan, train=replace(plan.train, schedule="noam", every=Every(save=200, evaluate=10**9, average=5)))
+    return replace(plan, train=replace(plan.train, schedule="noam", every=Every(save=200, evaluate=NEVER, average=5)))
 
 
 def translate(
@@ -94,7 +95,7 @@ def translate(
     recipe: Translate | None = None,
     columns: Sequence[str | None] = (None, None),
     **options: Unpack[RunOptions],
-) -> FinetuneResult[Model]:
+) -> FinetuneResult:
     """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
     `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
@@ -110,8 +111,7 @@ def translate(
     cut = translator.tokenizer, translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model))
     evaluate = None
     if measured:
-        validation, device = _batches(measured, cut, recipe), options.get("device", "cpu")
-        evaluate = lambda: _metrics(task, validation, device)  # noqa: E731
+        evaluate = partial(_metrics, task, _batches(measured, cut, recipe), options.get("device", "cpu"))
     sizes = {"the number of pairs": len(pairs)}
     result = run(task, _batches(pairs, cut, recipe), recipe, out, data=sizes, evaluate=evaluate, **options)
     if result.exit == "interrupted":

@@ -13,8 +13,8 @@ from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.pipelines.word_vectors import WordVectors
 from clearhead.text import train_tokenizer
 from clearhead.training.loop import TrainResult
-from clearhead.training.recipes.run import RunOptions, save_with_card, train_on_text
-from clearhead.training.settings import Every, Settings
+from clearhead.training.recipes.run import RunOptions, train_on_text
+from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import GuessWord
 
 
@@ -33,7 +33,7 @@ class Vectors:
     threshold: float = 1e-3  # frequent words are thinned out above this share
     train: Settings = field(
         default_factory=lambda: Settings(
-            epochs=5.0, learning_rate=2e-2, weight_decay=0.0, warmup=0.02, every=Every(save=10**9, evaluate=10**9)
+            epochs=5.0, learning_rate=2e-2, weight_decay=0.0, warmup=0.02, every=Every(save=NEVER, evaluate=NEVER)
         )
     )
 
@@ -69,15 +69,5 @@ def train_vectors(
             threshold=recipe.threshold,
         )
 
-    result = train_on_text(
-        GuessWord(network),
-        corpus,
-        tokenizer,
-        out,
-        recipe,
-        batches=batches,
-        measure=None,
-        save=lambda training: save_with_card(vectors.model, out, training),
-        **options,
-    )
+    result = train_on_text(GuessWord(network), vectors.model, corpus, out, recipe, batches=batches, **options)
     return vectors, result

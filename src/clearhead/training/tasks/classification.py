@@ -1,7 +1,9 @@
 """Fine-tuning: classes, numbers, choices, tags, answer spans, sentence vectors."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import IGNORE_INDEX, Batch
@@ -21,7 +23,7 @@ from clearhead.objectives.classification import (
 )
 from clearhead.objectives.language import causal_lm
 from clearhead.objectives.loss import Loss
-from clearhead.training.tasks.task import HeadTask, beside, encode, read
+from clearhead.training.tasks.task import HeadTask, encode, read
 
 
 class Classify(HeadTask):
@@ -33,11 +35,13 @@ class Classify(HeadTask):
         super().__init__(network)
         self.class_weights, self.label_smoothing = class_weights, label_smoothing
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy."""
-        weights = self.class_weights = beside(logits, self.class_weights)
-        smoothing = self.label_smoothing
-        return one_class(logits, batch.targets["classes"], class_weights=weights, label_smoothing=smoothing)
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return one_class(logits, batch.targets["classes"], **self._options(logits))
+
+    def _options(self, logits: Tensor) -> dict[str, Any]:
+        if self.class_weights is not None:  # nothing happens from the second time on
+            self.class_weights = self.class_weights.to(logits.device, torch.float32)
+        return {"class_weights": self.class_weights, "label_smoothing": self.label_smoothing}
 
 
 class ClassifyAndContinue(Classify):
@@ -60,29 +64,21 @@ class ClassifyAndContinue(Classify):
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Read once: the last hidden state tells the class, every one the token after it."""
         hidden = encode(self.network, batch)
-        classes = self.loss(read(self.network, "classes", hidden, batch), batch)
+        classes = self._loss(read(self.network, "classes", hidden, batch), batch)
         table = self.network.get_parameter("encoder.embeddings.token.weight")  # also the output matrix
         return {"classes": classes, "next": causal_lm(hidden @ table.mT, next_tokens(batch.ids, batch.layout))}
 
 
-class TagTokens(HeadTask):
-    """A tag for each token that has one. Targets: tags (N,), -100 where there is none."""
+class TagTokens(Classify):
+    """A tag for each token that has one. Targets: tags (N,), IGNORE_INDEX where there is none."""
 
     head = part = "tags"
 
-    def __init__(self, network: Network, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0) -> None:
-        super().__init__(network)
-        self.class_weights, self.label_smoothing = class_weights, label_smoothing
-
-    def count(self, batch: Batch) -> int:
-        """Count the tokens that have a tag."""
+    def _count(self, batch: Batch) -> int:
         return int((batch.targets["tags"] != IGNORE_INDEX).sum())
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy of each tagged token."""
-        weights = self.class_weights = beside(logits, self.class_weights)
-        smoothing = self.label_smoothing
-        return token_tags(logits, batch.targets["tags"], class_weights=weights, label_smoothing=smoothing)
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return token_tags(logits, batch.targets["tags"], **self._options(logits))
 
 
 class MultiLabel(HeadTask):
@@ -90,12 +86,10 @@ class MultiLabel(HeadTask):
 
     head = part = "classes"
 
-    def count(self, batch: Batch) -> int:
-        """Count the questions: sequences times labels."""
+    def _count(self, batch: Batch) -> int:
         return batch.targets["classes"].numel()
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Binary cross-entropy of each label."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return many_classes(logits, batch.targets["classes"])
 
 
@@ -104,8 +98,7 @@ class Regress(HeadTask):
 
     head, part = "classes", "scores"
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Squared error."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return regression(logits, batch.targets["scores"])
 
 
@@ -114,12 +107,10 @@ class Choose(HeadTask):
 
     head = part = "choice"
 
-    def count(self, batch: Batch) -> int:
-        """Count the questions."""
+    def _count(self, batch: Batch) -> int:
         return batch.targets["choice"].shape[0]
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy over each question's own candidates."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return right_choice(logits, batch.targets["choices"], batch.targets["choice"])
 
 
@@ -128,12 +119,10 @@ class FindSpans(HeadTask):
 
     head = part = "span"
 
-    def count(self, batch: Batch) -> int:
-        """Count the sequences that hold their start and end."""
+    def _count(self, batch: Batch) -> int:
         return int(answerable(batch.layout, batch.targets["starts"], batch.targets["ends"]).sum())
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy over each sequence's own tokens."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
 
 
@@ -153,10 +142,9 @@ class Contrast:
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Compare the vectors of both sides."""
-        return {self.part: self.loss(self.vector(encode(self.network, batch), batch.layout), batch)}
+        return {self.part: self._loss(self.vector(encode(self.network, batch), batch.layout), batch)}
 
-    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy over the cosines with all positives."""
+    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
         return in_batch_negatives(vectors)
 
 
@@ -165,8 +153,7 @@ class CosineRegression(Contrast):
 
     part = "similarity"
 
-    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        """Squared error of the cosine."""
+    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
         return cosine_regression(vectors, batch.targets["similarity"])
 
 
@@ -178,6 +165,5 @@ class SimilarityOrder(Contrast):
 
     part = "similarity"
 
-    def loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        """Every two pairs in the wrong order cost."""
+    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
         return similarity_order(vectors, batch.targets["similarity"])

@@ -34,16 +34,13 @@ class MaskedLM(HeadTask):
 
     head = part = "masked_lm"
 
-    def count(self, batch: Batch) -> int:
-        """Count the masked tokens."""
+    def _count(self, batch: Batch) -> int:
         return batch.targets["labels"].shape[0]
 
-    def logits(self, batch: Batch) -> Tensor:
-        """Run the head at the masked places alone."""
+    def _logits(self, batch: Batch) -> Tensor:
         return fill(self.network, encode(self.network, batch), batch)
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy of each masked token."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return masked_lm(logits, batch.targets["labels"])
 
 
@@ -73,7 +70,7 @@ class MaskedLMWithPairs:
 class NextToken:
     """The token after each, by a head "causal_lm" or by `network(ids, layout)`, which gives logits (N, V).
 
-    Targets: next (N,), -100 where there is none.
+    Targets: next (N,), IGNORE_INDEX where there is none.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -81,26 +78,21 @@ class NextToken:
         self.weights: Mapping[str, float] = {"next": 1.0}
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the tokens that are followed by one."""
-        return {"next": int((batch.targets["next"] != IGNORE_INDEX).sum())}
+        """Count the tokens that have a neighbour."""
+        return {name: int((batch.targets[name] != IGNORE_INDEX).sum()) for name in self.weights}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token."""
         head = ("causal_lm",) if isinstance(self.network, Network) else ()
-        logits = self.network(*head, batch.ids, batch.layout)
-        return {"next": causal_lm(logits, batch.targets["next"])}
+        return {"next": causal_lm(self.network(*head, batch.ids, batch.layout), batch.targets["next"])}
 
 
-class BothNeighbours:
+class BothNeighbours(NextToken):
     """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
 
     def __init__(self, network: nn.Module) -> None:
-        self.network = network
-        self.weights: Mapping[str, float] = {"next": 0.5, "previous": 0.5}
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the tokens that have a neighbour on each side."""
-        return {name: int((batch.targets[name] != IGNORE_INDEX).sum()) for name in self.weights}
+        super().__init__(network)
+        self.weights = {"next": 0.5, "previous": 0.5}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token in each direction."""
@@ -150,12 +142,10 @@ class GuessInOrder(HeadTask):
 
     head, part = "permutation_lm", "words"
 
-    def count(self, batch: Batch) -> int:
-        """Count the asked words."""
+    def _count(self, batch: Batch) -> int:
         return batch.tokens
 
-    def logits(self, batch: Batch) -> Tensor:
-        """Let the questions ask the text: (M, V)."""
+    def _logits(self, batch: Batch) -> Tensor:
         text = batch.source
         if text is None:
             raise BadInput("the batch holds questions and no text; make it with data.masking.PermutedBatches")
@@ -166,8 +156,7 @@ class GuessInOrder(HeadTask):
         hidden = network.encoder.guess(text.ids, text.layout, rank, where, batch.layout, text.segments)
         return read(network, self.head, hidden, batch)
 
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy of each."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return masked_lm(logits, batch.ids)
 
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
@@ -29,7 +28,10 @@ class Task(Protocol):
 
 
 class HeadTask(ABC):
-    """A task of one part: one head and its objective. A subclass names both and says what is counted and compared."""
+    """A task of one part: a head and its objective.
+
+    A subclass names the head and the part, counts its items in `_count`, and compares logits with targets in `_loss`.
+    """
 
     head: ClassVar[str]
     part: ClassVar[str]
@@ -41,23 +43,20 @@ class HeadTask(ABC):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """See `Task`."""
-        return {self.part: self.count(batch)}
+        return {self.part: self._count(batch)}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """See `Task`."""
-        return {self.part: self.loss(self.logits(batch), batch)}
+        return {self.part: self._loss(self._logits(batch), batch)}
 
-    def logits(self, batch: Batch) -> Tensor:
-        """Run the encoder and the head."""
+    def _logits(self, batch: Batch) -> Tensor:
         return answer(self.network, self.head, batch)
 
-    def count(self, batch: Batch) -> int:
-        """Count the items: the sequences, unless a subclass says otherwise."""
-        return batch.layout.batch
+    def _count(self, batch: Batch) -> int:
+        return batch.layout.batch  # sequences, unless a subclass says otherwise
 
     @abstractmethod
-    def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Compare the logits with the batch's targets."""
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss: ...
 
 
 def need_heads(network: Network, *names: str, who: str = "this model") -> None:
@@ -85,8 +84,3 @@ def read(network: Any, head: str, hidden: Tensor, batch: Batch) -> Tensor:
 def fill(network: Any, hidden: Tensor, batch: Batch) -> Tensor:
     """Run the masked-LM head at the masked places alone: logits (M, V)."""
     return network.heads["masked_lm"](hidden, batch.layout, batch.targets["where"])
-
-
-def beside(logits: Tensor, class_weights: Tensor | None) -> Tensor | None:
-    """Bring class weights to where the logits are; nothing happens from the second time on."""
-    return None if class_weights is None else class_weights.to(logits.device, torch.float32)
