@@ -134,7 +134,7 @@ class Sourced:
         """Read the sources: logits (B, V) of the first token."""
         ids, layout = pack_ids(prompts, "source", self.head.weight.device)
         cache = self.body.init_cache(self.body.encode(ids, layout))
-        return self.step(ids.new_full((len(prompts),), self.body.config.start), cache)
+        return self.step(ids.new_full((len(prompts),), self.body.decoder_start_token_id), cache)
 
     def step(self, tokens: Tensor, state: Cache) -> tuple[Tensor, Cache]:
         """Append one token (B,) to every target: logits (B, V) of the token after it."""

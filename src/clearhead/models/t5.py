@@ -16,13 +16,7 @@ from clearhead.errors import check_config, require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.decoder import (
-    CrossAttention,
-    EncoderDecoder,
-    PreNormDecoderBlock,
-    SourceStates,
-    per_layer,
-)
+from clearhead.nn.decoder import CrossAttention, EncoderDecoder, PreNormDecoderBlock, SourceStates, per_layer
 from clearhead.nn.embeddings import UNLIMITED, TokenEmbeddings
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
@@ -68,11 +62,6 @@ class T5Config:
     def act(self) -> str:
         """The activation; what the files call "gated-gelu" is the approximation by tanh."""
         return "gelu_new" if self.feed_forward_proj == "gated-gelu" else self.feed_forward_proj.removeprefix("gated-")
-
-    @property
-    def start(self) -> int:
-        """The token that the decoder begins with."""
-        return self.pad_token_id
 
 
 class T5(EncoderDecoder):

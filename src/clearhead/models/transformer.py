@@ -15,13 +15,7 @@ from clearhead.errors import check_config, check_heads, require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
 from clearhead.nn.cache import Cache
-from clearhead.nn.decoder import (
-    CrossAttention,
-    EncoderDecoder,
-    PostNormDecoderBlock,
-    SourceStates,
-    per_layer,
-)
+from clearhead.nn.decoder import CrossAttention, EncoderDecoder, PostNormDecoderBlock, SourceStates, per_layer
 from clearhead.nn.embeddings import PositionedEmbeddings, check_length
 from clearhead.nn.heads import NextTokenHead
 from clearhead.nn.layout import Layout, Padded
@@ -54,11 +48,6 @@ class TransformerConfig:
         check_heads(self.d_model, self.encoder_attention_heads, ("d_model", "encoder_attention_heads"))
         check_heads(self.d_model, self.decoder_attention_heads, ("d_model", "decoder_attention_heads"))
         require(self.d_model % 2 == 0, f"d_model must be even for sines and cosines, got {self.d_model}")
-
-    @property
-    def start(self) -> int:
-        """The token that the decoder begins with."""
-        return self.pad_token_id
 
 
 class Transformer(EncoderDecoder):

@@ -6,10 +6,9 @@ of earlier segments is left out, as it is in fine-tuning.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -139,8 +138,8 @@ def heads(xlnet: XLNet, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     return build_heads(makers, outputs, config.initializer_range)
 
 
-def _preset(layers: int, width: int, heads: int, **sizes: Any) -> XLNetConfig:
-    return replace(XLNetConfig(), n_layer=layers, d_model=width, n_head=heads, d_inner=4 * width, **sizes)
+def _preset(layers: int, width: int, heads: int) -> XLNetConfig:
+    return XLNetConfig(n_layer=layers, d_model=width, n_head=heads, d_inner=4 * width)
 
 
 # Yang et al. 2019, appendix A.4; "mini" and "small" are sizes to try things with

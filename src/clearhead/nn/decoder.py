@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,18 +13,6 @@ from clearhead.nn.attention import Attend, inner_width
 from clearhead.nn.cache import Cache, LayerCache, SourceKV
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout, Padded
-
-
-class Source(Protocol):
-    """The text that an encoder–decoder reads: ids (N,) or (B, S) and their layout, such as a `Batch`."""
-
-    @property
-    def ids(self) -> Tensor:
-        """The token ids."""
-
-    @property
-    def layout(self) -> Layout:
-        """Where the sequences lie."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +37,11 @@ class EncoderDecoder(nn.Module):
         """Width of a hidden state, D."""
         return self.config.d_model
 
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The token that the decoder begins with: padding."""
+        return self.config.pad_token_id
+
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
         """Read a source: ids (N,) packed or (B, S) padded."""
         raise NotImplementedError
@@ -61,8 +54,11 @@ class EncoderDecoder(nn.Module):
         """Make the cache that `decode` goes on from: nothing written yet, the source seen by every layer."""
         return Cache.for_sources(block.cross.read(source) for block in self.decoder_blocks)
 
-    def forward(self, ids: Tensor, layout: Layout | None, source: Source) -> Tensor:
-        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D)."""
+    def forward(self, ids: Tensor, layout: Layout | None, source: Any) -> Tensor:
+        """Target ids (N,) packed or (B, T) padded, beginning with the start token, and source -> (…, D).
+
+        The source has `ids` and a `layout`, as a `Batch` has.
+        """
         return self.decode(ids, layout or Padded.full(ids), self.encode(source.ids, source.layout))
 
 

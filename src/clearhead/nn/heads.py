@@ -30,7 +30,7 @@ class Network(nn.Module):
     def forward(self, head: str, ids: Tensor, layout: Layout | None = None, beside: Any = None) -> Tensor:
         """Run the encoder and one head: ids (N,) packed or (B, T) padded -> what the head returns.
 
-        `beside` is what the family reads beside the ids: segments, or the `Source` of an encoder–decoder.
+        `beside` is what the family reads beside the ids: segments, or the source of an encoder–decoder.
         """
         if head not in self.heads:
             raise WrongTask(f"this model has no head {head!r}; it has {', '.join(self.heads) or 'none'}")
@@ -63,9 +63,7 @@ class MaskedLMHead(nn.Module):
 
         Give `where` when few tokens are masked: the product with the vocabulary is most of the work.
         """
-        if where is not None:
-            hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
-        return F.linear(self.norm(self.act(self.dense(hidden))), self.weight, self.bias)
+        return F.linear(self.norm(self.act(self.dense(_chosen(hidden, where)))), self.weight, self.bias)
 
 
 class NextTokenHead(nn.Module):
@@ -83,10 +81,15 @@ class NextTokenHead(nn.Module):
 
     def forward(self, hidden: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
         """Logits (…, V), or (M, V) for the tokens chosen by `where`: a bool mask (…) or indices into all tokens."""
-        if where is not None:
-            hidden = hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
+        hidden = _chosen(hidden, where)
         scaled = hidden if self.scale == 1.0 else hidden * self.scale
         return project(self, scaled, self.weight, None if self.bias is None else self.bias[0])
+
+
+def _chosen(hidden: Tensor, where: Tensor | None) -> Tensor:
+    if where is None:
+        return hidden
+    return hidden[where] if where.dtype == torch.bool else hidden.flatten(0, -2)[where]
 
 
 class LastTokenHead(nn.Module):

@@ -133,7 +133,7 @@ def write(network: Any, batch: Batch) -> Tensor:
     """
     if not isinstance(network, Network):
         return network(batch)
-    before = batch.ids.roll(1).masked_fill(batch.layout.positions == 0, network.encoder.config.start)
+    before = batch.ids.roll(1).masked_fill(batch.layout.positions == 0, network.encoder.decoder_start_token_id)
     return network("causal_lm", before, batch.layout, batch.source)
 
 
