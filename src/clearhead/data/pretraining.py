@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data.batch import IGNORE_INDEX, Batch, Ints
@@ -248,14 +249,14 @@ class SentencePairs(EqualBatches):
         begin, stop = self._from[chosen], self._to[chosen]
         middle = draw.integers(begin + 1, stop)
         false = draw.random(self._pairs) < 0.5
-        swapped = false & (self._kind == "order")
-        other, other_stop = self._elsewhere(draw, self._owner[chosen], begin, middle, stop)
-        second = np.where(false & ~swapped, other, middle), np.where(false & ~swapped, other_stop, stop)
-        left, right = self._runs(begin, middle), self._runs(*second)
-        first_runs = np.where(swapped, right[0], left[0]), np.where(swapped, right[1], left[1])
-        second_runs = np.where(swapped, left[0], right[0]), np.where(swapped, left[1], right[1])
+        first, second = self._runs(begin, middle), self._runs(middle, stop)
+        if self._kind == "order":
+            first, second = _pick(false, second, first), _pick(false, first, second)
+        else:
+            elsewhere = self._elsewhere(draw, self._owner[chosen], begin, middle, stop)
+            second = _pick(false, self._runs(*elsewhere), second)
         alone = draw.random(self._pairs) < self._singles
-        texts = [(start[~alone], size[~alone]) for start, size in shorten(first_runs, second_runs, self._room)]
+        texts = [(start[~alone], size[~alone]) for start, size in shorten(first, second, self._room)]
         pairs = wrap(self._shards, self._template.pair, texts)
         lone = wrap(self._shards, self._template.single, [self._cut(draw, begin[alone], stop[alone])])
         ids, segments, lengths = (np.concatenate(both) for both in zip(pairs, lone, strict=True))
@@ -284,8 +285,6 @@ class SentencePairs(EqualBatches):
         self, draw: np.random.Generator, owner: Ints, begin: Ints, middle: Ints, stop: Ints
     ) -> tuple[Ints, Ints]:
         """Sentences of a random other document, about as long as the true second segments."""
-        if self._kind == "order":
-            return middle, stop
         starts = self._shards.sentences
         document = draw.integers(0, len(self._first) - 1, len(owner))
         document += document >= owner
@@ -302,6 +301,10 @@ class SentencePairs(EqualBatches):
     def _runs(self, begin: Ints, stop: Ints) -> Runs:
         starts = self._shards.sentences
         return starts[begin], starts[stop] - starts[begin]
+
+
+def _pick(chosen: NDArray[np.bool_], these: Runs, others: Runs) -> Runs:
+    return np.where(chosen, these[0], others[0]), np.where(chosen, these[1], others[1])
 
 
 def shorten(first: Runs, second: Runs, room: int) -> tuple[Runs, Runs]:
