@@ -228,7 +228,7 @@ def test_back_ends_that_cannot_say_so():
     padded = layout.pad(q)[1]
     with pytest.raises(BadInput, match="'varlen' needs a packed layout"):
         attend(*(layout.pad(x)[0] for x in (q, k, v)), padded.using("varlen"))
-    with pytest.raises(BadInput, match="for a sequence that looks at itself; give no other keys"):
+    with pytest.raises(BadInput, match="for a sequence that attends to itself; give no other keys"):
         attend(q, k, v, layout, keys=Packed.of([3]), causal=True)
     with pytest.raises(BadInput, match="laid out alike, both packed or both padded"):
         attend(q, k, v, layout, keys=padded)

@@ -75,7 +75,7 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
         if not names.reads_capitals:
             family = description.family
             raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
-        network.encoder.embeddings.tell_capitals()
+        network.encoder.embeddings.add_capitals()
     parameters = dict(network.named_parameters())
     state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
     _check_leftover(tensors, names, folder)

@@ -154,7 +154,7 @@ def tell_capitals(checkpoint: Checkpoint, table: Tensor | None = None) -> Checkp
         return checkpoint  # what it has learnt before is kept
     # the tokens' table stays the one that others share
     embeddings = copy.deepcopy(encoder.embeddings, {id(part): part for part in encoder.embeddings.parameters()})
-    rows = embeddings.tell_capitals()
+    rows = embeddings.add_capitals()
     if table is not None:
         fits = table.shape == rows.shape
         require(fits, f"a table for capitals has the shape {tuple(rows.shape)}, not {tuple(table.shape)}", BadConfig)

@@ -57,19 +57,19 @@ ENCODERS = {
     "xlm-roberta": Family(roberta.RobertaConfig, roberta.Roberta, roberta.heads),
 }
 
-# decoders, which write: their "causal_lm" head tells the next token; see clearhead.decoding
+# text generators, by the head "causal_lm"; see clearhead.decoding
 GENERATORS = {
     "gpt2": Family(gpt.Gpt2Config, gpt.Gpt2, gpt.heads),
     "marian": Family(transformer.TransformerConfig, transformer.Transformer, transformer.heads),
     "t5": Family(t5.T5Config, t5.T5, t5.heads),
 }
 
-# encoders that guess words in any order, by the head "permutation_lm"
+# encoders that predict words in any order, by the head "permutation_lm"
 PERMUTATION_LMS = {"xlnet": Family(xlnet.XLNetConfig, xlnet.XLNet, xlnet.heads)}
 
 ALL_FAMILIES = ENCODERS | GENERATORS | PERMUTATION_LMS
 
-# by the `model_type` of our own config.json; nobody else's holds these
+# models from before the Transformer, by the `model_type` of our own config.json
 RECURRENT_FAMILIES = {
     **{name: RecurrentFamily(seq2seq.Seq2SeqConfig, build) for name, build in seq2seq.BUILD.items()},
     **{name: RecurrentFamily(rnnlm.RecurrentLMConfig, build) for name, build in rnnlm.BUILD.items()},

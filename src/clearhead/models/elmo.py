@@ -1,4 +1,4 @@
-"""ELMo (Peters et al. 2018): words from their letters, then a forward and a backward language model of two LSTMs each.
+"""ELMo (Peters et al. 2018): words from their characters, then forward and backward language models of two LSTMs each.
 
 What the layers know of a word in its sentence, mixed in learnt shares, are its vectors. The paper's LSTMs are wider
 than their output and projected down; ours are as wide as their output, which every kernel knows.
@@ -16,7 +16,7 @@ from clearhead.nn.embeddings import CharacterCNN
 from clearhead.nn.layout import Packed
 from clearhead.nn.recurrent import RecurrentLayers, reversed_places
 
-# letters seen at once and how many such filters: the shape of the paper's, for a width of 512
+# widths of the filters and how many of each: the shape of the paper's, for a width of 512
 _FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
@@ -38,7 +38,7 @@ class ElmoConfig:
 
     @property
     def filters(self) -> tuple[tuple[int, int], ...]:
-        """Letters seen at once, and how many such filters."""
+        """Widths of the convolutions, and how many filters of each."""
         return tuple((letters, max(count * self.hidden_size // 512, 1)) for letters, count in _FILTERS)
 
 
@@ -62,7 +62,7 @@ class Elmo(nn.Module):
 
     @property
     def layers(self) -> int:
-        """How many layers a word has, K: its letters, then those of the LSTMs."""
+        """How many layers a word has, K: the character convolutions, then the LSTMs."""
         return self.config.num_hidden_layers + 1
 
     def forward(self, ids: Tensor, layout: Packed) -> tuple[Tensor, Tensor]:

@@ -82,7 +82,7 @@ class Gpt2(Encoder):
     def forward(
         self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None, cache: Cache | None = None
     ) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are not looked at: there is no table.
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Segments are ignored: there is no table.
 
         With a `cache`, the ids go on from what it holds.
         """

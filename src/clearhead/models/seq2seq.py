@@ -1,6 +1,6 @@
 """Sequence to sequence with recurrent networks (Sutskever et al. 2014, Cho et al. 2014), without and with attention.
 
-An encoder reads the source, a decoder starts from where it ended and writes the target. The decoder's own layers see
+An encoder reads the source, a decoder starts from where it ended and writes the target. The decoder's own layers read
 only what was written; the context joins them before the next word is chosen (Luong et al. 2015, section 3, without
 input feeding), so that training runs over whole sentences at once. LSTM or GRU and the kind of context are parts.
 """
@@ -86,7 +86,7 @@ class Seq2Seq(nn.Module):
         return self._words(written, context.flatten(0, 1)[layout.places])
 
     def read(self, ids: Tensor, layout: Packed) -> tuple[States, Memory]:
-        """Encode packed sources: the states the decoder starts from, and what it looks at."""
+        """Encode packed sources: the states the decoder starts from, and what it attends to."""
         hidden, states = self.encoder(self.dropout(self.source(ids)), layout)
         if self.config.bidirectional:
             states = joined_directions(states)

@@ -115,8 +115,8 @@ class T5(EncoderDecoder):
         """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
         x = self.embeddings(ids)
         bias = self.decoder_bias(layout, source if isinstance(source, Cache) else None)
-        for block, seen in zip(self.decoder_blocks, per_layer(source), strict=False):
-            x = block(x, layout, seen, bias)
+        for block, layer_source in zip(self.decoder_blocks, per_layer(source), strict=False):
+            x = block(x, layout, layer_source, bias)
         return self.dropout(self.decoder_norm(x))
 
     def _initialise(self) -> None:

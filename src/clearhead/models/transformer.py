@@ -104,8 +104,8 @@ class Transformer(EncoderDecoder):
         """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
         check_length(source.max_length if isinstance(source, Cache) else layout.max_length, self.max_length)
         x = self.embeddings(ids, layout.positions)
-        for block, seen in zip(self.decoder_blocks, per_layer(source), strict=False):
-            x = block(x, layout, seen)
+        for block, layer_source in zip(self.decoder_blocks, per_layer(source), strict=False):
+            x = block(x, layout, layer_source)
         return x
 
     def _initialise(self) -> None:

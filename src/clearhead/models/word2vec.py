@@ -1,10 +1,10 @@
-"""word2vec (Mikolov et al. 2013): one vector for each word, trained to tell words that stand near from random ones.
+"""word2vec (Mikolov et al. 2013): one vector for each word, trained to tell words that are near from random ones.
 
-CBOW guesses a word from the mean of those around it, skip-gram guesses each of those around from the word itself. The
+CBOW predicts a word from the mean of those around it, skip-gram each of those around from the word itself. The
 network is the same: some words, averaged, are compared with candidates. Which words they are is for the data to say.
 """
 
-# B guesses · N packed words · K random words · D width · V vocabulary
+# B predictions · N packed words · K random words · D width · V vocabulary
 
 from dataclasses import dataclass
 

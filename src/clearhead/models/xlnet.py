@@ -1,8 +1,8 @@
-"""XLNet (Yang et al. 2019): words guessed in any order, each from all that came before it in that order.
+"""XLNet (Yang et al. 2019): words predicted in any order, each from all that came before it in that order.
 
 An encoder as BERT's, with positions as distances (Transformer-XL) and no mask in its input: a second stream of queries,
-which know their places alone, asks for the words. Classification reads the last token, where <cls> stands. The memory
-of earlier segments is left out, as it is in fine-tuning.
+which know their positions alone, predicts the words. Classification reads the last token, <cls>. The memory of earlier
+segments is left out, as it is in fine-tuning.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class XLNetConfig:
 
 
 class XLNet(Encoder):
-    """Ids to hidden states, in either layout; and places to hidden states, for words that are to be guessed."""
+    """Ids to hidden states, in either layout; and positions to hidden states, for words to predict (`guess`)."""
 
     def __init__(self, config: XLNetConfig) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class XLNet(Encoder):
         rate = config.dropout
         norm = partial(nn.LayerNorm, config.d_model, eps=config.layer_norm_eps)
         self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
-        self.query = nn.Parameter(torch.zeros(config.d_model))  # what every question starts as
+        self.query = nn.Parameter(torch.zeros(config.d_model))  # what every query starts as
         self.blocks = nn.ModuleList(
             TwoStreamBlock(
                 RelativeAttention(config.d_model, config.n_head, dropout=rate),
@@ -91,17 +91,17 @@ class XLNet(Encoder):
     def guess(
         self, ids: Tensor, layout: Packed, rank: Tensor, where: Tensor, asked: Packed, segments: Tensor | None = None
     ) -> Tensor:
-        """Hidden states (M, D) of questions: which words stand at `where` (M,), indices into the packed ids (N,)?
+        """The query stream: hidden states (M, D) that predict the words at `where` (M,), indices into packed ids (N,).
 
-        `asked` lays the questions out by text. A token attends to those of lower `rank` (N,) and itself; a question
-        to those of lower rank alone.
+        `asked` lays the queries out by text. A token attends to those of lower `rank` (N,) and itself; a query to
+        those of lower rank alone.
         """
         text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments, rank)
-        questions = Stream(asked, text.position[where], text.segment[where], rank[where])
+        queries = Stream(asked, text.position[where], text.segment[where], rank[where])
         x = self.embeddings(ids)
         y = self.dropout(self.query.expand(len(where), -1))
         table = self._table(layout, x)
-        patterns = attention_pattern(text, text, itself=True), attention_pattern(questions, text, itself=False)
+        patterns = attention_pattern(text, text, itself=True), attention_pattern(queries, text, itself=False)
         for block in self.blocks:
             x, y = block(x, table, patterns[0], y, patterns[1])
         return self.dropout(y)

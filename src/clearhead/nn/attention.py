@@ -30,8 +30,8 @@ def key_value(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / √K) v and its weights: q (…, T, K), k and v (…, S, K) -> (…, T, K), (…, T, S).
 
-    `allowed` is True where a query may see a key, or a number to add to each score, -inf where it may not; a query
-    that may see nothing gets zeros.
+    `allowed` is True where a query may attend to a key, or a number to add to each score, -inf where it may not; a
+    query that may attend to nothing gets zeros.
     """
     scores = scaled_scores(q, k)
     if allowed is None:
@@ -44,7 +44,7 @@ def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None =
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Match every query with every key and divide by √K, so that the softmax keeps its gradients: (…, T, S)."""
+    """q kᵀ / √K, the dot product of every query and key, scaled so that the softmax keeps its gradients: (…, T, S)."""
     return q @ k.mT * q.shape[-1] ** -0.5
 
 
@@ -58,12 +58,12 @@ class MaskSpec(NamedTuple):
 
 def window_mask(length: int, window: int, device: torch.device) -> Tensor:
     """Neighbours within `window` on either side: (T, T) bool, True = may be attended."""
-    place = torch.arange(length, device=device)
-    return (place[:, None] - place[None, :]).abs() <= window
+    position = torch.arange(length, device=device)
+    return (position[:, None] - position[None, :]).abs() <= window
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:
-    """Every token sees itself and what is before it: (T, T) bool."""
+    """Every token itself and what is before it: (T, T) bool, True = may be attended."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -147,19 +147,19 @@ def attend(
     if dropout and backend != "sdpa":
         raise BadInput(f"attention back-end {backend!r} has no dropout; choose 'sdpa' or set attention dropout to 0")
     if keys is not None and (causal or window is not None):
-        raise BadInput("causal attention and windows are for a sequence that looks at itself; give no other keys")
+        raise BadInput("causal attention and windows are for a sequence that attends to itself; give no other keys")
     if keys is not None and type(keys) is not type(layout):
         raise BadInput("queries and keys must be laid out alike, both packed or both padded")
     match layout, keys or layout:
-        case Packed(), Packed() as seen:
+        case Packed(), Packed() as key_layout:
             if backend == "varlen":
-                return _varlen(q, k, v, layout, seen, mask)
+                return _varlen(q, k, v, layout, key_layout, mask)
             if backend == "sdpa" and not q.is_cuda:
-                return _sdpa_by_runs(q, k, v, layout, seen, mask, dropout)
+                return _sdpa_by_runs(q, k, v, layout, key_layout, mask, dropout)
             # a GPU is quicker with one call on a padded rectangle than with many small ones
-            return _by_padding(q, k, v, layout, seen, mask, dropout, backend)
-        case Padded(), Padded() as seen if backend != "varlen":
-            return _padded(q, k, v, layout, seen, mask, dropout, backend)
+            return _by_padding(q, k, v, layout, key_layout, mask, dropout, backend)
+        case Padded(), Padded() as key_layout if backend != "varlen":
+            return _padded(q, k, v, layout, key_layout, mask, dropout, backend)
         case _:
             raise BadInput(f"attention back-end {backend!r} needs a packed layout; pack first or choose 'sdpa'")
 
@@ -190,10 +190,10 @@ def _sdpa_by_runs(
 ) -> Tensor:
     """Neighbouring sequences of equal length share one call, on views: no padding, no copy."""
     parts = []
-    for mine, theirs, count, (length, seen) in _runs(layout, keys):
-        rq = q[mine].unflatten(0, (count, length)).transpose(1, 2)  # (R, H, T, K)
-        rk, rv = (x[theirs].unflatten(0, (count, seen)).transpose(1, 2) for x in (k, v))  # (R, H, S, K)
-        allowed, plain = run_mask(length, seen, mask, q.device)
+    for queries, seen, count, (length, key_length) in _runs(layout, keys):
+        rq = q[queries].unflatten(0, (count, length)).transpose(1, 2)  # (R, H, T, K)
+        rk, rv = (x[seen].unflatten(0, (count, key_length)).transpose(1, 2) for x in (k, v))  # (R, H, S, K)
+        allowed, plain = run_mask(length, key_length, mask, q.device)
         out = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=allowed, dropout_p=dropout, is_causal=plain)
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts) if parts else torch.zeros_like(q)

@@ -83,7 +83,7 @@ class FactorisedEmbeddings(nn.Module):
 class TokenEmbeddings(nn.Module):
     """Tokens alone, normalised: for models whose attention brings the positions in (rotary).
 
-    `tell_capitals` adds a table for what small letters lose, which starts at 0: nothing changes until it is trained.
+    `add_capitals` adds a table for what lower-casing loses, which starts at 0: nothing changes until it is trained.
     """
 
     def __init__(self, vocabulary: int, width: int, *, norm: nn.Module, dropout: float) -> None:
@@ -93,14 +93,14 @@ class TokenEmbeddings(nn.Module):
         self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
-    def tell_capitals(self) -> Tensor:
+    def add_capitals(self) -> Tensor:
         """Add a table with a row for each kind of word, and give its rows (3, D)."""
         weight = self.token.weight
         self.capital = nn.Embedding.from_pretrained(weight.new_zeros(CAPITAL_KINDS, weight.shape[1]), freeze=False)
         return self.capital.weight
 
     def forward(self, ids: Tensor, positions: Tensor | None = None, capitals: Tensor | None = None) -> Tensor:
-        """Ids and kinds of words (…) -> (…, D); positions are not looked at; without kinds, no word has capitals."""
+        """Ids and kinds of words (…) -> (…, D); positions are ignored; without kinds, no word has capitals."""
         x = self.token(ids)
         if self.capital is not None:
             x = x + (self.capital.weight[0] if capitals is None else self.capital(capitals))

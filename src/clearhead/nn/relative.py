@@ -31,11 +31,11 @@ class RelativeBias(nn.Module):
         With a cache that holds more than the layout, the last token attends to all of its columns.
         """
         if cache is not None and not isinstance(layout, Packed):
-            place = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last column
-            distance = place[None, :] - place[-1]
+            column = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last one
+            distance = column[None, :] - column[-1]
         elif isinstance(layout, Packed) or layout.complete:
-            place = torch.arange(layout.max_length, device=layout.positions.device)
-            distance = place[None, :] - place[:, None]
+            position = torch.arange(layout.max_length, device=layout.positions.device)
+            distance = position[None, :] - position[:, None]
         else:
             distance = layout.positions[:, None, :] - layout.positions[:, :, None]  # (B, T, S)
         bias: Tensor = self.table(self.bucket(distance)).movedim(-1, -3)
