@@ -39,35 +39,28 @@ def model_card(
     base_model: str | None = None,
 ) -> str:
     """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
-    if description.family in RECURRENT_FAMILIES:
-        return _recurrent_card(description, name, parameters, base_model)
-    heads = NAMES[description.family].architectures.get(description.architecture or "", ())
-    task = _READ_AND_WRITE.get(description.family) if "causal_lm" in heads else None
-    task = task or _task(heads, sentences)
+    family = description.family
+    size = "" if parameters is None else f" with {parameters:,} parameters"
+    if family in RECURRENT_FAMILIES:  # which clearhead alone reads
+        heads: tuple[str, ...] = ()
+        tags, task = ["safetensors", family], _RECURRENT.get(family.partition("-")[0])
+        size = f",{size}" if size else ""
+        summary = f"A {_code(family)}, which is from before the Transformer{size}."
+    else:
+        heads = NAMES[family].architectures.get(description.architecture or "", ())
+        task = _READ_AND_WRITE.get(family) if "causal_lm" in heads else None
+        tags, task = ["transformers", "safetensors", family], task or _task(heads, sentences)
+        held = f"heads: {', '.join(heads)}" if heads else "no head"
+        summary = f"A model of the family {_code(family)}{size}, {held}."
     parts = [
-        _front_matter(["transformers", "safetensors", description.family], task, base_model),
+        _front_matter(tags, task, base_model),
         f"# {name.rsplit('/', 1)[-1]}",
-        _summary(description, heads, parameters, base_model),
+        summary + (f" It was made from {_code(base_model)}." if base_model else ""),
         _sizes(description.config),
         _labels(description.labels) if {"classes", "tags"} & set(heads) else "",
-        _usage(name, description.architecture),
+        _usage(name, description.architecture, _OPENED.get(family, _LIBRARY)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _recurrent_card(description: Description, name: str, parameters: int | None, base_model: str | None) -> str:
-    """The card of a model from before the Transformer, which clearhead alone reads."""
-    family = description.family
-    size = "" if parameters is None else f", with {parameters:,} parameters"
-    origin = f" It was made from {_code(base_model)}." if base_model else ""
-    parts = [
-        _front_matter(["safetensors", family], _RECURRENT.get(family.partition("-")[0]), base_model),
-        f"# {name.rsplit('/', 1)[-1]}",
-        f"A {_code(family)}, which is from before the Transformer{size}.{origin}",
-        _sizes(description.config),
-        _usage(name, None, _OPENED.get(family, _LIBRARY)),
-    ]
-    return "\n\n".join(parts) + "\n"
 
 
 def write_card(card: str, folder: Path) -> bool:
@@ -98,13 +91,6 @@ def _front_matter(tags: list[str], task: str | None, base_model: str | None) -> 
     return "\n".join(["---", *lines, "---"])
 
 
-def _summary(description: Description, heads: tuple[str, ...], parameters: int | None, base_model: str | None) -> str:
-    size = "" if parameters is None else f" with {parameters:,} parameters"
-    head = f"heads: {', '.join(heads)}" if heads else "no head"
-    origin = f" It was made from {_code(base_model)}." if base_model else ""
-    return f"A model of the family {_code(description.family)}{size}, {head}.{origin}"
-
-
 def _sizes(config: Any) -> str:
     rows = [
         f"| {name} | {value:,} |"
@@ -121,7 +107,7 @@ def _labels(labels: tuple[str, ...] | None, most: int = 50) -> str:
     return f"Labels ({len(labels)}): {', '.join(_code(label) for label in labels[:most])}{more}"
 
 
-def _usage(name: str, architecture: str | None, opened: tuple[str, str] = _LIBRARY) -> str:
+def _usage(name: str, architecture: str | None, opened: tuple[str, str]) -> str:
     quoted = json.dumps(name)
     lines = ["```python", opened[0], "", f"model = {opened[1]}.load({quoted})", "```"]
     if architecture is not None:

@@ -340,9 +340,10 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
 
 def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
     chosen = [name for name, on in content.items() if name.startswith("pooling_mode_") and on is True]
-    for pooling, (switch, name) in _POOLING.items():
-        if chosen == [switch] or (len(chosen) != 1 and content.get("pooling_mode") == name):
-            return pooling
+    found = [pooling for pooling, (switch, _) in _POOLING.items() if chosen == [switch]]
+    found += [pooling for pooling, (_, name) in _POOLING.items() if content.get("pooling_mode") == name]
+    if found:
+        return found[0]
     raise BadConfig(
         f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
     )
