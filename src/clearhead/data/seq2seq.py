@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clearhead.data.batch import Batch, Ints
 from clearhead.data.dataset import DatasetBuilder, ShuffledBatches, TokenizedDataset, ids_of
@@ -59,6 +58,20 @@ def read_parallel(
     return found
 
 
+def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
+    for name in wanted:
+        require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
+    first, second = (int(name) - 1 for name in wanted)
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split("\t")
+        require(
+            len(fields) > max(first, second),
+            f"{path}, line {number} has {len(fields)} columns between tabs; {max(first, second) + 1} are needed",
+            BadInput,
+        )
+        yield PairExample(fields[first], fields[second])
+
+
 def encode_parallel(
     pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, targets: Tokenizer | None = None
 ) -> TokenizedDataset:
@@ -87,35 +100,14 @@ class ParallelBatches(DerivedBatches):
 
     def __init__(self, encoded: TokenizedDataset, *, seed: int, tokens: int) -> None:
         self._plan = ShuffledBatches(encoded, seed=seed, tokens=tokens, grouped=True)
+        self._sides = [replace(encoded, members=encoded.members[:, side : side + 1]) for side in (0, 1)]
         super().__init__(self._plan)
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`: always the same one."""
-        return pair_batch(self._plan.encoded, self._plan.items(index))
-
-
-def pair_batch(encoded: TokenizedDataset, items: NDArray[np.int64]) -> Batch:
-    """Gather these pairs: the targets, packed, with their sources."""
-    source, target = (_side(encoded, side).batch(items) for side in (0, 1))
-    return Batch(target.ids, target.layout, source=source)
-
-
-def _side(encoded: TokenizedDataset, side: int) -> TokenizedDataset:
-    return TokenizedDataset(encoded.ids, encoded.offsets, None, encoded.members[:, side : side + 1])
-
-
-def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
-    for name in wanted:
-        require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
-    first, second = (int(name) - 1 for name in wanted)
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("\t")
-        require(
-            len(fields) > max(first, second),
-            f"{path}, line {number} has {len(fields)} columns between tabs; {max(first, second) + 1} are needed",
-            BadInput,
-        )
-        yield PairExample(fields[first], fields[second])
+        items = self._plan.items(index)
+        source, target = (side.batch(items) for side in self._sides)
+        return Batch(target.ids, target.layout, source=source)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,15 +71,15 @@ class Shards:
     def split(self, name: str, share: float) -> Ints:
         """Give the numbers of the documents of "train" or "validation", whose share of all is the same in every run."""
         require(name in SPLITS, f"There is no split {name!r}; choose {' or '.join(SPLITS)}.", BadInput)
-        require(0 <= share < 1, f"The share held out is {share}; it must be from 0 to less than 1.", BadInput)
+        require(0 <= share < 1, f"The validation share is {share}; it must be from 0 to less than 1.", BadInput)
         count = len(self.document_starts) - 1
         # two at least, where there are enough, because a false pair needs another document
-        held = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
+        size = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
         order = rng(Stream.VALIDATION_SPLIT).permutation(count)
-        found = np.sort(order[:held] if name == "validation" else order[held:])
+        found = np.sort(order[:size] if name == "validation" else order[size:])
         require(
             len(found) > 0,
-            f"The split {name!r} of {count} documents is empty; give more documents, or hold out another share.",
+            f"The split {name!r} of {count} documents is empty; give more documents, or another validation share.",
             BadInput,
         )
         return found
