@@ -14,7 +14,7 @@ from clearhead.errors import BadInput, check_lengths, require
 Span = tuple[int, int, str]  # first token, one past the last, type
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class SpanScore:
     """How many spans the gold tags have, how many were found, and how many of these are exactly right."""
 
@@ -69,22 +69,16 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
     in_gold, found, correct = Counter[str](), Counter[str](), Counter[str]()
     right: list[bool] = []
     for row, (truth, guess) in enumerate(zip(gold, predicted, strict=True)):
-        require(
-            len(truth) == len(guess),
-            f"Sentence {row} has {len(truth)} gold and {len(guess)} predicted tags; give one tag for each token.",
-            BadInput,
-        )
+        message = f"Sentence {row} has {len(truth)} gold and {len(guess)} predicted tags; give one tag for each token."
+        require(len(truth) == len(guess), message, BadInput)
         right += [a == b for a, b in zip(truth, guess, strict=True)]
         theirs, ours = set(spans(truth)), set(spans(guess))
         for counter, group in ((in_gold, theirs), (found, ours), (correct, theirs & ours)):
             counter.update(name for _, _, name in group)
     require(bool(right), "The sentences have no tokens; give at least one.", BadInput)
     return Conll(
-        overall=SpanScore(gold=in_gold.total(), found=found.total(), correct=correct.total()),
-        types={
-            name: SpanScore(gold=in_gold[name], found=found[name], correct=correct[name])
-            for name in sorted(in_gold | found)
-        },
+        overall=SpanScore(in_gold.total(), found.total(), correct.total()),
+        types={name: SpanScore(in_gold[name], found[name], correct[name]) for name in sorted(in_gold | found)},
         accuracy=100 * math.fsum(right) / len(right),
         tokens=len(right),
     )

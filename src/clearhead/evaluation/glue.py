@@ -53,16 +53,10 @@ def spearman(gold: Values, predicted: Values) -> float:
 def _labels(gold: Values, predicted: Values) -> tuple[NDArray[Any], NDArray[Any]]:
     check_lengths(gold, predicted)
     truth, guess = np.asarray(gold), np.asarray(predicted)
-    require(
-        truth.ndim == 1 and guess.ndim == 1,
-        f"Labels have the shapes {truth.shape} and {guess.shape}; give one label for each item, not scores.",
-        BadInput,
-    )
-    require(
-        (truth.dtype.kind in "US") == (guess.dtype.kind in "US"),
-        f"Gold labels such as {truth[0]!r} and predictions such as {guess[0]!r} differ in kind; give both alike.",
-        BadInput,
-    )
+    message = f"Labels have the shapes {truth.shape} and {guess.shape}; give one label for each item, not scores."
+    require(truth.ndim == guess.ndim == 1, message, BadInput)
+    message = f"Gold labels such as {truth[0]!r} and predictions such as {guess[0]!r} differ in kind; give both alike."
+    require((truth.dtype.kind in "US") == (guess.dtype.kind in "US"), message, BadInput)
     return truth, guess
 
 

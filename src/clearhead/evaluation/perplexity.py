@@ -68,14 +68,12 @@ def evaluate_texts(model: Model, texts: Sequence[str], *, progress: Progress | N
 
 def _way_to_ask(model: Model) -> Ask:
     """For hidden tokens, or for each next one; a model that guesses neither is refused."""
-    if model.family in RECURRENT_FAMILIES:
-        able = isinstance(model.network, RecurrentLM)
-    elif "masked_lm" in model.network.heads:
+    heads = getattr(model.network, "heads", ())  # a recurrent network has none
+    if "masked_lm" in heads:
         return partial(_hidden_tokens, model, Vocabulary.of(model.tokenizer))
-    else:
-        able = "causal_lm" in model.network.heads and not isinstance(model.encoder, EncoderDecoder)
+    writes = "causal_lm" in heads and not isinstance(model.encoder, EncoderDecoder)
     message = "this model guesses no tokens; choose one with a masked-LM head, a GPT, or a recurrent language model"
-    require(able, message, WrongTask)
+    require(writes or isinstance(model.network, RecurrentLM), message, WrongTask)
     return partial(_next_tokens, model)
 
 

@@ -45,68 +45,18 @@ class Table:
     lines: tuple[Line, ...]
 
 
-def _lecture(name: str, columns: str, *lines: tuple[str, str, tuple[float | None, ...]]) -> Table:
-    """A table as printed, in percent: a model, the split, and its values, None where none was printed."""
-    return Table(
-        name,
-        tuple(columns.split(", ")),
+# as printed, in percent; null where no value was
+TABLES = tuple(
+    Table(
+        table["name"],
+        tuple(table["columns"]),
         tuple(
             Line(model, "lectures", split, tuple(None if value is None else Cell(value) for value in values))
-            for model, split, values in lines
+            for model, split, values in table["lines"]
         ),
     )
-
-
-GLUE = _lecture(
-    "GLUE",
-    "MNLI-m accuracy, MNLI-mm accuracy, QQP f1, QNLI accuracy, SST-2 accuracy, CoLA matthews, STS-B spearman, MRPC f1, "
-    "RTE accuracy, GLUE average",
-    ("Pre-OpenAI SOTA", "test", (80.6, 80.1, 66.1, 82.3, 93.2, 35.0, 81.0, 86.0, 61.7, 74.0)),
-    ("BiLSTM+ELMo+Attn", "test", (76.4, 76.1, 64.8, 79.9, 90.4, 36.0, 73.3, 84.9, 56.8, 71.0)),
-    ("OpenAI GPT", "test", (82.1, 81.4, 70.3, 88.1, 91.3, 45.4, 80.0, 82.3, 56.0, 75.2)),
-    ("BERT-base", "test", (84.6, 83.4, 71.2, 90.1, 93.5, 52.1, 85.8, 88.9, 66.4, 79.6)),
-    ("BERT-large", "test", (86.7, 85.9, 72.1, 91.1, 94.9, 60.5, 86.5, 89.3, 70.1, 81.9)),
+    for table in read_json(Path(__file__).with_name("lectures.json"))
 )
-SQUAD1 = _lecture(
-    "SQuAD 1.1",
-    "SQuAD 1.1 exact_match, SQuAD 1.1 f1",
-    ("Human", "test", (82.3, 91.2)),
-    ("BiDAF+ELMo", "dev", (None, 85.8)),
-    ("BERT-base", "dev", (80.8, 88.5)),
-    ("BERT-large", "dev", (84.1, 90.9)),
-)
-SQUAD2 = _lecture(
-    "SQuAD 2.0",
-    "SQuAD 2.0 exact, SQuAD 2.0 f1",
-    ("Human", "test", (86.8, 89.5)),
-    ("BERT + DAE + AoA (ensemble)", "test", (87.1, 89.5)),
-)
-CONLL = _lecture(
-    "CoNLL-2003",
-    "CoNLL-2003 f1",
-    ("ELMo+BiLSTM+CRF", "dev", (95.7,)),
-    ("BERT-base", "dev", (96.4,)),
-    ("BERT-large", "dev", (96.6,)),
-    ("ELMo+BiLSTM+CRF", "test", (92.2,)),
-    ("CVT+Multi", "test", (92.6,)),
-    ("BERT-base", "test", (92.4,)),
-    ("BERT-large", "test", (92.8,)),
-)
-SWAG = _lecture(
-    "SWAG",
-    "SWAG accuracy",
-    ("ESIM+GloVe", "dev", (51.9,)),
-    ("ESIM+ELMo", "dev", (59.1,)),
-    ("BERT-base", "dev", (81.6,)),
-    ("BERT-large", "dev", (86.6,)),
-)
-WMT = _lecture(
-    "WMT14",
-    "WMT14 en-de bleu, WMT14 en-fr bleu",
-    ("Transformer base", "test", (27.3, 38.1)),
-    ("Transformer big", "test", (28.4, 41.8)),
-)
-TABLES = (GLUE, SQUAD1, SQUAD2, CONLL, SWAG, WMT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,12 +85,8 @@ def measured(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
     for number, row in enumerate(rows):
         one = _checked(row, number)
         key = (one.task, one.metric, one.model, one.split, one.seed)
-        require(
-            one.seed is None or key not in seen,
-            f"Rows {seen.get(key)} and {number} both give {one.metric} of {one.model} on {one.task} "
-            f"for seed {one.seed}; keep one.",
-            BadInput,
-        )
+        both = f"Rows {seen.get(key)} and {number} both give {one.metric} of {one.model} on {one.task}"
+        require(one.seed is None or key not in seen, f"{both} for seed {one.seed}; keep one.", BadInput)
         seen[key] = number
         found.append(one)
     return found
@@ -148,7 +94,6 @@ def measured(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
 
 def _checked(row: Mapping[str, Any], number: int) -> Measured:
     require(isinstance(row, Mapping), f"Row {number} is {row!r}, not an object with task, metric, value.", BadInput)
-
     task, metric, model = (row.get(key) for key in ("task", "metric", "model"))
     value, split, seed = row.get("value"), row.get("split", ""), row.get("seed")
     real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -166,7 +111,6 @@ def _checked(row: Mapping[str, Any], number: int) -> Measured:
 
 _SAME_TASK = {"mnli": "mnlim", "squad": "squad11", "squad1": "squad11", "squad2": "squad20", "conll": "conll2003"}
 
-
 Key = tuple[str, str]  # a task, however it is spelt, and a metric
 
 
@@ -177,12 +121,9 @@ def tables(measurements: Sequence[Measured] = ()) -> list[Table]:
         keys = [_key(*column.rsplit(" ", 1)) for column in table.columns]
         joined.append(replace(table, lines=table.lines + _lines(keys, measurements)))
         known.update(keys)
-    others = {
-        key: f"{one.task} {one.metric}" for one in measurements if (key := _key(one.task, one.metric)) not in known
-    }
-    if others:
-        lines = _lines(list(others), measurements)
-        joined.append(Table("Not in the lectures", tuple(others.values()), lines))
+    every = {_key(one.task, one.metric): f"{one.task} {one.metric}" for one in measurements}
+    if others := {key: column for key, column in every.items() if key not in known}:
+        joined.append(Table("Not in the lectures", tuple(others.values()), _lines(list(others), measurements)))
     return joined
 
 
@@ -239,14 +180,8 @@ def as_text(shown: Sequence[Table]) -> str:
     for table in shown:
         rows = _texts(table)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        aligned = (
-            "  ".join(
-                text.ljust(width) if place < 3 else text.rjust(width)
-                for place, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
-        parts.append(f"{table.name}\n" + "".join(f"  {line}\n" for line in aligned))
+        layout = "  ".join(f"{{:{'<' if place < 3 else '>'}{width}}}" for place, width in enumerate(widths))
+        parts.append(f"{table.name}\n" + "".join(f"  {layout.format(*row).rstrip()}\n" for row in rows))
     return "\n".join(parts)
 
 

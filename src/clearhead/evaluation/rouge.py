@@ -94,9 +94,7 @@ def _compare(reference: str, summary: str, stem: bool) -> dict[str, RougeScore]:
 
 
 def _shared_runs(wanted: list[str], given: list[str], n: int) -> RougeScore:
-    in_wanted, in_given = (
-        Counter(tuple(text[i : i + n]) for i in range(len(text) - n + 1)) for text in (wanted, given)
-    )
+    in_wanted, in_given = (Counter(zip(*(text[i:] for i in range(n)), strict=False)) for text in (wanted, given))
     return _score((in_wanted & in_given).total(), in_wanted.total(), in_given.total())
 
 

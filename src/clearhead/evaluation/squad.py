@@ -24,10 +24,8 @@ def golds_of(questions: Iterable[QuestionExample]) -> dict[str, list[str]]:
     """Take the accepted answers of each question id; none for a question that is said to have no answer."""
     golds: dict[str, list[str]] = {}
     for question in questions:
-        known = bool(question.answers) or question.impossible
-        require(
-            known, f"Question {question.id!r} has no answer to compare with, and is not said to have none.", BadInput
-        )
+        message = f"Question {question.id!r} has no answer to compare with, and is not said to have none."
+        require(bool(question.answers) or question.impossible, message, BadInput)
         golds[question.id] = [text for text, _ in question.answers]
     return golds
 
@@ -85,15 +83,13 @@ def squad2(
     overlap = _best_over_golds(accepted, predictions, f1_or_none)
     abstained = {name: float(not texts) for name, texts in golds.items()}
     odds = dict.fromkeys(golds, 0.0) if no_answer is None else no_answer
-    parts = {"": set(golds), "HasAns_": {n for n in golds if golds[n]}, "NoAns_": {n for n in golds if not golds[n]}}
-
+    parts = {"": list(golds), "HasAns_": [n for n in golds if golds[n]], "NoAns_": [n for n in golds if not golds[n]]}
     metrics: dict[str, float] = {}
     for prefix, names in parts.items():
         if not names:
             continue
         for metric, scores in (("exact", exact), ("f1", overlap)):
-            decided = {n: abstained[n] if odds[n] > threshold else scores[n] for n in golds if n in names}
-            metrics[prefix + metric] = _percent(decided)
+            metrics[prefix + metric] = _percent({n: abstained[n] if odds[n] > threshold else scores[n] for n in names})
         metrics[f"{prefix}total"] = len(names)
     if no_answer is not None:
         for metric, scores in (("exact", exact), ("f1", overlap)):
@@ -182,9 +178,7 @@ def predictions_of(golds: Golds, nbest: NBest) -> dict[str, str]:
 def score_nbest(golds: Golds, nbest: NBest) -> dict[str, float]:
     """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
     check_ids(golds, nbest, "list of candidates")
-    if all(golds.values()):
-        return squad1(golds, best_texts(nbest))
-    return squad2(golds, *decide(nbest), threshold=0.0)
+    return squad1(golds, best_texts(nbest)) if all(golds.values()) else squad2(golds, *decide(nbest), threshold=0.0)
 
 
 def oracle(golds: Golds, nbest: NBest, n: int) -> dict[str, float]:
@@ -222,12 +216,12 @@ def read_nbest(path: str | Path) -> dict[str, list[ScoredText]]:
 
 def _candidate(item: Any, where: str) -> ScoredText:
     record = item if isinstance(item, dict) else {}
-    logits = [record.get(name) for name in (("score",) if "score" in record else ("start_logit", "end_logit"))]
-    fits = isinstance(record.get("text"), str) and all(map(_is_number, logits))
-    require(
-        fits, f"{where} has the candidate {item!r}; give a text and a score, or start_logit and end_logit.", BadInput
-    )
-    return ScoredText(record["text"], float(sum(logits)))  # type: ignore[arg-type]
+    logits: list[Any] = [
+        record.get(name) for name in (["score"] if "score" in record else ["start_logit", "end_logit"])
+    ]
+    message = f"{where} has the candidate {item!r}; give a text and a score, or start_logit and end_logit."
+    require(isinstance(record.get("text"), str) and all(map(_is_number, logits)), message, BadInput)
+    return ScoredText(record["text"], float(sum(logits)))
 
 
 def _is_number(value: object) -> bool:

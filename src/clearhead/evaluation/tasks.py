@@ -10,21 +10,12 @@ import numpy as np
 
 from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.errors import BadInput, require
+from clearhead.evaluation import squad
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy, f1, matthews, pearson, spearman
 from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
 from clearhead.evaluation.rouge import score_summaries, write_summaries
-from clearhead.evaluation.squad import (
-    LISTED,
-    ScoredText,
-    golds_of,
-    predictions_of,
-    score_nbest,
-    write_nbest,
-    write_predictions,
-)
-from clearhead.evaluation.squad import f1 as answer_f1
 from clearhead.io import Progress, in_wholes
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.decoder import EncoderDecoder
@@ -56,18 +47,18 @@ def evaluate_answers(
 
     The files named are written: `predictions` with one text for each question, `nbest` with the best candidates.
     """
-    golds = golds_of(examples)
-    lists = candidates_of(model, examples, top=1 if nbest is None else LISTED, progress=progress)
+    golds = squad.golds_of(examples)
+    lists = candidates_of(model, examples, top=1 if nbest is None else squad.LISTED, progress=progress)
     if predictions is not None:
-        write_predictions(predictions, predictions_of(golds, lists))
+        squad.write_predictions(predictions, squad.predictions_of(golds, lists))
     if nbest is not None:
-        write_nbest(nbest, lists)
-    return score_nbest(golds, lists)
+        squad.write_nbest(nbest, lists)
+    return squad.score_nbest(golds, lists)
 
 
 def candidates_of(
     model: Model, examples: Sequence[QuestionExample], *, top: int, progress: Progress | None = None
-) -> dict[str, list[ScoredText]]:
+) -> dict[str, list[squad.ScoredText]]:
     """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
     questions, contexts = [example.question for example in examples], [example.context for example in examples]
     found: list[Answer] = model.answer(
@@ -75,17 +66,15 @@ def candidates_of(
     )
     lists = {}
     for example, answer in zip(examples, found, strict=True):
-        spans = [ScoredText(one.text, one.logit) for one in answer.candidates]
-        lists[example.id] = sorted([*spans, ScoredText("", answer.null_score)], key=lambda one: -one.score)
+        spans = [squad.ScoredText(one.text, one.logit) for one in answer.candidates]
+        lists[example.id] = sorted([*spans, squad.ScoredText("", answer.null_score)], key=lambda one: -one.score)
     return lists
 
 
 def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Accuracy and Matthews correlation in percent; with two classes F1 of the second, else the mean F1 of all."""
     gold = [_known(example.label) for example in examples]
-    results = model.classify(_inputs(examples), progress=progress)
-    _check_names(set(gold), results)
-    predicted = [found.label for found in results]
+    predicted = [found.label for found in _classify(model, examples, set(gold), progress)]
     labels = model.labels or tuple(sorted(set(gold)))
     scored = labels[1:] if len(labels) == 2 else labels
     return {
@@ -98,10 +87,8 @@ def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress:
 def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Several classes at once: F1 over all decisions, and how often every one of a text's is right, in percent."""
     golds = [set(_known(example.label)) for example in examples]
-    results = model.classify(_inputs(examples), progress=progress)
-    _check_names(set().union(*golds), results)
     right = found = true = exact = 0
-    for gold, result in zip(golds, results, strict=True):
+    for gold, result in zip(golds, _classify(model, examples, set().union(*golds), progress), strict=True):
         chosen = {label for label, score in result.scores.items() if score > 0.5}
         right, found, true = right + len(gold & chosen), found + len(chosen), true + len(gold)
         exact += gold == chosen
@@ -111,7 +98,7 @@ def evaluate_labels(model: Model, examples: Sequence[TextExample], *, progress: 
 def evaluate_scores(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
     """Pearson and Spearman correlation of a regression, in percent."""
     gold = [_known(example.label) for example in examples]
-    predicted = [found.score for found in model.classify(_inputs(examples), progress=progress)]
+    predicted = [found.score for found in _classify(model, examples, set(), progress)]
     return {"spearman": 100 * spearman(gold, predicted), "pearson": 100 * pearson(gold, predicted)}
 
 
@@ -184,7 +171,7 @@ def evaluate_instructions(
     pairs = list(zip(golds, written, strict=True))
     return {
         "exact": 100 * sum(gold == found for gold, found in pairs) / len(pairs),
-        "f1": 100 * sum(answer_f1(gold, found) for gold, found in pairs) / len(pairs),
+        "f1": 100 * sum(squad.f1(gold, found) for gold, found in pairs) / len(pairs),
     }
 
 
@@ -226,16 +213,17 @@ EVALUATIONS: dict[str, Evaluation] = {
 }
 
 
-def _inputs(examples: Sequence[TextExample]) -> list[str | tuple[str, str]]:
-    return [example.text if example.pair is None else (example.text, example.pair) for example in examples]
-
-
-def _check_names(gold: set[str], results: Sequence[Classes]) -> None:
-    """Refuse data that names its classes otherwise: a zero would look like a bad model."""
+def _classify(
+    model: Model, examples: Sequence[TextExample], gold: set[str], progress: Progress | None
+) -> list[Classes]:
+    """Classify; data that name their classes otherwise are refused, since a zero would look like a bad model."""
+    inputs = [example.text if example.pair is None else (example.text, example.pair) for example in examples]
+    results = model.classify(inputs, progress=progress)
     if results and gold:
         known = results[0].scores.keys()
         message = f"no label of the data ({', '.join(sorted(gold))}) is one of the model's ({', '.join(known)})"
         require(bool(gold & known), f"{message}; rename those of the data", BadInput)
+    return results
 
 
 def _known(gold: Any) -> Any:

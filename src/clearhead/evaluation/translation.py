@@ -1,6 +1,7 @@
 """BLEU and chrF by sacrebleu, with their signatures, and a translator on a test set."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from clearhead.data.examples import PairExample
@@ -44,9 +45,7 @@ def _streams(references: References) -> list[list[str | None]]:
     several = [[texts] if isinstance(texts, str) else list(texts) for texts in references]
     short = next((row for row, texts in enumerate(several) if not texts), None)
     require(short is None, f"Translation {short} has no reference; give at least one.", BadInput)
-    return [
-        [texts[i] if i < len(texts) else None for texts in several] for i in range(max(len(texts) for texts in several))
-    ]
+    return [list(stream) for stream in zip_longest(*several)]
 
 
 def evaluate_translation(
