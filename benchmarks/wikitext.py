@@ -35,7 +35,7 @@ from clearhead.text import train_tokenizer
 from clearhead.training.loop import train
 from clearhead.training.monitor import read_rows
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.language import CausalLM
 
 Ids = NDArray[np.int64]
 FILES = ("train", "valid", "test")
@@ -138,7 +138,7 @@ RUNS: dict[str, tuple[Callable[[Path], tuple[dict[str, Text], int]], Callable[[i
 
 
 @torch.no_grad()
-def loss_of(task: NextToken, ids: Ids, device: str, limit: int | None = None) -> tuple[float, int]:
+def loss_of(task: CausalLM, ids: Ids, device: str, limit: int | None = None) -> tuple[float, int]:
     """Sum of the losses of all tokens but the first, and their number: windows overlap by half, and no token twice."""
     half = WINDOW // 2
     total, count = 0.0, 0
@@ -161,7 +161,7 @@ def run(name: str, data: Path, out: Path, options: argparse.Namespace) -> dict[s
     texts, vocabulary = read(data)
     torch.manual_seed(options.seed)
     network = build(vocabulary)
-    task, source = NextToken(network), Row(texts["train"].ids, options.seed)
+    task, source = CausalLM(network), Row(texts["train"].ids, options.seed)
     epoch = source.batches_in(1)
     settings = Settings(
         epochs=options.epochs,

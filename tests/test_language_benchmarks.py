@@ -12,7 +12,7 @@ from torch import nn
 import contextual
 import wikitext
 from clearhead.data.examples import WordsExample
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.language import CausalLM
 
 LINES = [" \n", " = Title = \n", " \n", " the cat sat on the mat . \n", " a <unk> sat @-@ sat . \n"]
 
@@ -51,7 +51,7 @@ class Constant(nn.Module):
 def test_every_token_but_the_first_is_measured_once(length):
     ids = np.arange(length) % 50
     network = Constant()
-    total, count = wikitext.loss_of(NextToken(network), ids, "cpu")
+    total, count = wikitext.loss_of(CausalLM(network), ids, "cpu")
     assert count == length - 1
     assert total == pytest.approx(count * math.log(50), rel=1e-5)
     assert max(network.seen) <= wikitext.WINDOW

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
-from clearhead.objectives.classification import cosine_regression, in_batch_negatives, similarity_order
+from clearhead.objectives.classification import cosine_regression, in_batch_negatives, similarity_ranking
 
 torch.set_num_threads(1)
 
@@ -51,7 +51,7 @@ def test_the_more_similar_of_two_pairs_has_the_greater_cosine():
     twos = [(a, b) for a in range(4) for b in range(4) if wanted[a] > wanted[b]]
     assert len(twos) == 5, "of the six twos, one has equal similarities"
     expected = torch.log(1 + sum(torch.exp(7 * (own[b] - own[a])) for a, b in twos))
-    loss = similarity_order(x, wanted, scale=7)
+    loss = similarity_ranking(x, wanted, scale=7)
     assert loss.count == 4
     assert_close(loss.mean, expected)
     (got,), (slope,) = torch.autograd.grad(loss.mean, x), torch.autograd.grad(expected, x)
@@ -59,7 +59,7 @@ def test_the_more_similar_of_two_pairs_has_the_greater_cosine():
 
 
 def test_equal_similarities_have_no_order():
-    loss = similarity_order(x := vectors(), torch.ones(4))
+    loss = similarity_ranking(x := vectors(), torch.ones(4))
     assert loss.total.item() == 0
     assert not torch.autograd.grad(loss.total, x)[0].any()
 

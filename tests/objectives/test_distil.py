@@ -10,7 +10,7 @@ from clearhead.models.bert import Bert, BertConfig, heads
 from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.distilbert import heads as distilbert_heads
 from clearhead.nn.heads import Network
-from clearhead.objectives.distillation import alternate_layers, same_direction, soft_targets, spread
+from clearhead.objectives.distillation import alternate_layers, cosine_distance, soft_targets, spread
 
 torch.set_num_threads(1)
 
@@ -46,8 +46,8 @@ def test_directions_are_the_published_loss():
     torch.manual_seed(0)
     student, teacher = torch.randn(5, 7), torch.randn(5, 7)
     published = torch.nn.CosineEmbeddingLoss(reduction="mean")(student, teacher, torch.ones(5))
-    assert_close(same_direction(student, teacher).mean, published)
-    assert_close(same_direction(3 * teacher, teacher).total, torch.tensor(0.0), atol=1e-6, rtol=0)
+    assert_close(cosine_distance(student, teacher).mean, published)
+    assert_close(cosine_distance(3 * teacher, teacher).total, torch.tensor(0.0), atol=1e-6, rtol=0)
 
 
 def test_layers_are_spread_as_published():

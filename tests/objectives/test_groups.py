@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from clearhead.nn.layout import Packed
-from clearhead.objectives.classification import answer_span, answerable, right_choice
+from clearhead.objectives.classification import answer_span, answerable, multiple_choice
 
 torch.set_num_threads(1)
 SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=5)
@@ -67,7 +67,7 @@ def test_very_large_logits_stay_finite():
 def test_choices_equal_the_padded_softmax_and_its_gradient(sizes, seed):
     logits = logits_for(sum(sizes), 1, seed=seed)
     choice = torch.tensor([seed % size for size in sizes])
-    loss = right_choice(logits, torch.tensor(sizes), choice)
+    loss = multiple_choice(logits, torch.tensor(sizes), choice)
     expected = F.cross_entropy(padded(logits.squeeze(-1), sizes), choice)
     assert loss.count == len(sizes)
     assert_close(loss.mean, expected)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from clearhead.objectives.classification import many_classes, one_class, regression, token_tags
+from clearhead.objectives.classification import multi_label, regression, single_label, token_tags
 from clearhead.objectives.language import masked_lm, sentence_pairs
 from clearhead.objectives.loss import Loss
 
@@ -16,7 +16,7 @@ TAGS = torch.tensor([0, -100, 1, 1, -100, 2])
 WEIGHTS = torch.tensor([0.5, 1.0, 3.0])
 
 
-@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, one_class, token_tags])
+@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, single_label, token_tags])
 def test_cross_entropy_and_accuracy(objective):
     loss = objective(LOGITS, LABELS)
     assert_close(loss.mean, F.cross_entropy(LOGITS, LABELS))
@@ -45,7 +45,7 @@ def test_a_batch_without_tags_adds_nothing():
 
 def test_class_weights_multiply_each_item():
     each = F.cross_entropy(LOGITS, LABELS, reduction="none") * WEIGHTS[LABELS]
-    loss = one_class(LOGITS, LABELS, class_weights=WEIGHTS)
+    loss = single_label(LOGITS, LABELS, class_weights=WEIGHTS)
     assert_close(loss.total, each.sum())
     assert loss.count == 6
     # torch divides by the weights instead
@@ -58,17 +58,17 @@ def test_label_smoothing_is_a_mixture_with_the_uniform():
     log_chances = LOGITS.log_softmax(-1)
     plain = -log_chances.gather(1, LABELS[:, None]).squeeze(1)
     smooth = 0.9 * plain - 0.1 * log_chances.mean(-1)
-    assert_close(one_class(LOGITS, LABELS, label_smoothing=0.1).total, smooth.sum())
+    assert_close(single_label(LOGITS, LABELS, label_smoothing=0.1).total, smooth.sum())
     assert_close(token_tags(LOGITS, TAGS, label_smoothing=0.1).total, smooth[TAGS >= 0].sum())
 
 
 def test_many_classes_are_as_many_questions():
     classes = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    loss = many_classes(LOGITS, classes)
+    loss = multi_label(LOGITS, classes)
     assert loss.count == 18
     assert_close(loss.mean, F.binary_cross_entropy(LOGITS.sigmoid(), classes))
     assert int(loss.metrics["accuracy"][0]) == int(((LOGITS.sigmoid() > 0.5) == (classes > 0.5)).sum())
-    assert_close(many_classes(LOGITS, classes.long()).total, loss.total)
+    assert_close(multi_label(LOGITS, classes.long()).total, loss.total)
 
 
 def test_regression_is_the_squared_error():
@@ -78,7 +78,7 @@ def test_regression_is_the_squared_error():
     assert_close(loss.mean, ((logits[:, 0] - scores) ** 2).mean())
 
 
-@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, one_class, token_tags])
+@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, single_label, token_tags])
 def test_half_precision_logits_are_computed_in_full(objective):
     half = LOGITS.bfloat16()
     loss = objective(half, LABELS)

@@ -14,7 +14,7 @@ from clearhead.hub.checkpoint import read_folder
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Padded
 from clearhead.objectives.language import replaced_tokens
-from clearhead.training.tasks.classification import Choose, Classify, FindSpans, MultiLabel, Regress
+from clearhead.training.tasks.classification import Classify, FindSpans, MultiLabel, MultipleChoice, Regress
 from clearhead.training.tasks.classification import TagTokens as Tag
 from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs
 from references import MODELS, batch_for, randomised, save_theirs, theirs
@@ -120,7 +120,7 @@ def test_choices(tmp_path):
     targets = {"choice": torch.tensor([1, 0]), "choices": torch.tensor([2, 2])}
     network, batch, inputs = side_by_side("bert", reference, tmp_path, **targets)
     questions = {name: value.unflatten(0, (2, 2)) for name, value in inputs.items()}
-    assert_close(mean(Choose(network), batch), reference(**questions, labels=targets["choice"]).loss)
+    assert_close(mean(MultipleChoice(network), batch), reference(**questions, labels=targets["choice"]).loss)
 
 
 def test_replaced_tokens(tmp_path):

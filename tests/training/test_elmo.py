@@ -21,7 +21,7 @@ from clearhead.training.loop import train
 from clearhead.training.recipes.language import pretrain_language, recipe_for
 from clearhead.training.recipes.run import learn_vocabulary_once
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.language import CausalLM
 from probing import Probe, probe_tags
 from training.toy import ToySource
 
@@ -98,6 +98,6 @@ def test_a_language_model_is_trained_by_the_same_loop(kind, tmp_path):
 
     torch.manual_seed(0)
     settings = Settings(steps=60, learning_rate=1e-2, every=EVERY)
-    train(NextToken(language_model(kind)), Counting(), settings, tmp_path)
+    train(CausalLM(language_model(kind)), Counting(), settings, tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["next/nll"] < rows[0]["next/nll"]

@@ -23,8 +23,8 @@ from clearhead.pipelines.generation import few_shot
 from clearhead.training.recipes.finetune import Finetune, finetune
 from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks.classification import Classify, ClassifyAndContinue
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.classification import Classify, ClassifyWithLM
+from clearhead.training.tasks.language import CausalLM
 
 ROWS = [
     ("What is the capital of France?", "Paris"),
@@ -91,7 +91,7 @@ def test_a_changed_prompt_token_has_no_loss_of_its_own(tokenizer, gpt):
     model = ch.load(gpt)
     kept = []
     hook = model.network.register_forward_hook(lambda _, __, out: kept.append(out) or out.retain_grad())
-    task = NextToken(model.network)
+    task = CausalLM(model.network)
     task.losses(batch)["next"].total.backward()
     hook.remove()
     touched = kept[0].grad.abs().sum(-1) > 0
@@ -171,7 +171,7 @@ def test_the_parts_of_the_loss_are_those_of_the_two_tasks(gpt, tokenizer):
     batch = Batch.of(
         [tokenizer.pieces(prompt).ids for prompt, _ in ROWS[:3]], targets={"classes": torch.tensor([0, 1, 0])}
     )
-    both = ClassifyAndContinue(model.network, weight=0.5)
+    both = ClassifyWithLM(model.network, weight=0.5)
     losses = both.losses(batch)
     assert_close(losses["classes"].total, Classify(model.network).losses(batch)["classes"].total)
     writer = ch.load(gpt).network

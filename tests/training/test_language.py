@@ -21,7 +21,7 @@ from clearhead.training.recipes.language import FAMILIES, batches, build, pretra
 from clearhead.training.recipes.run import tokenise_once
 from clearhead.training.settings import Every, Settings
 from clearhead.training.step import split_batch
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.language import CausalLM
 
 SMALL = {
     "gpt2": Gpt2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
@@ -154,7 +154,7 @@ def test_a_network_without_the_head_is_refused():
     model = ch.Model.create(SMALL["xlnet"], heads={"classes": 2})
     with pytest.raises(ch.errors.WrongTask, match="has no head 'permutation_lm' to train"):
         pretrain_task("xlnet", model)
-    assert isinstance(pretrain_task("gpt2", model), NextToken)
+    assert isinstance(pretrain_task("gpt2", model), CausalLM)
 
 
 @pytest.mark.parametrize(

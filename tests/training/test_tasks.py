@@ -13,14 +13,14 @@ from clearhead.models import albert, bert, electra
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.heads import Network, ReplacedTokenHead, SentenceVector
 from clearhead.training.tasks.classification import (
-    Choose,
     Classify,
-    Contrast,
+    Contrastive,
     CosineRegression,
     FindSpans,
     MultiLabel,
+    MultipleChoice,
     Regress,
-    SimilarityOrder,
+    SimilarityRanking,
     TagTokens,
 )
 from clearhead.training.tasks.distillation import Distillation, RelationDistillation
@@ -163,10 +163,10 @@ CASES: dict[str, tuple[Callable[[], Task], Callable[[Sequence[int]], Batch]]] = 
     ),
     "tags": (lambda: TagTokens(small_bert(tags=3), class_weights=torch.tensor([1.0, 2.0, 0.5])), tagged),
     "spans": (lambda: FindSpans(small_bert(span=2)), labelled(starts=STARTS, ends=ENDS)),
-    "choices": (lambda: Choose(small_bert(choice=1)), questions),
-    "contrast": (lambda: Contrast(small_bert(), MEAN), pairs),
+    "choices": (lambda: MultipleChoice(small_bert(choice=1)), questions),
+    "contrast": (lambda: Contrastive(small_bert(), MEAN), pairs),
     "cosines": (lambda: CosineRegression(small_bert(), MEAN), pairs),
-    "order": (lambda: SimilarityOrder(small_bert(), MEAN), pairs),
+    "order": (lambda: SimilarityRanking(small_bert(), MEAN), pairs),
 }
 every_task = pytest.mark.parametrize("name", CASES)
 

@@ -94,10 +94,10 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
     families = [*ENCODERS, *language.FAMILIES]
     if family not in (None, *families):
         raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(families)}")
-    objectives = [*encoders.HEADS, *language.FIRST]
+    objectives = [*encoders.HEADS, *language.DEFAULT_FAMILY]
     if objective not in (None, *objectives):
         raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(objectives)}")
-    if language.asked_for(family, objective, model):
+    if language.is_language_model(family, objective, model):
         recipe = language.recipe_for(family, preset, objective, model)
         return recipe, language.pretrain_language, language.FAMILIES[recipe.family].tokenizer
     shape = encoders.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config

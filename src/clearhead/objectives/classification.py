@@ -14,7 +14,7 @@ from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Loss, cross_entropy
 
 
-def one_class(
+def single_label(
     logits: Tensor, classes: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Loss:
     """Compare logits (B, L) with classes (B,)."""
@@ -30,7 +30,7 @@ def token_tags(
     return cross_entropy(logits, tags, count, class_weights=class_weights, label_smoothing=label_smoothing)
 
 
-def many_classes(logits: Tensor, classes: Tensor) -> Loss:
+def multi_label(logits: Tensor, classes: Tensor) -> Loss:
     """Compare logits (B, L) with multi-hot classes (B, L): L questions with yes or no for each sequence."""
     total = F.binary_cross_entropy_with_logits(logits.float(), classes.float(), reduction="sum")
     count = classes.numel()
@@ -82,7 +82,7 @@ def answerable(layout: Packed, starts: Tensor, ends: Tensor) -> Tensor:
     return (starts >= 0) & (starts < lengths) & (ends >= 0) & (ends < lengths)
 
 
-def right_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
+def multiple_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
     """Compare logits (B, 1) with the right candidate `choice` (Q,) of each question, which has `choices` (Q,) of them.
 
     The softmax goes over each question's own candidates, however many there are.
@@ -115,7 +115,7 @@ def cosine_regression(vectors: Tensor, similarity: Tensor) -> Loss:
     return Loss(F.mse_loss(cosine, similarity.float(), reduction="sum"), similarity.shape[0])
 
 
-def similarity_order(vectors: Tensor, similarity: Tensor, *, scale: float = 20.0) -> Loss:
+def similarity_ranking(vectors: Tensor, similarity: Tensor, *, scale: float = 20.0) -> Loss:
     """Give the more similar of any two pairs the greater cosine; vectors (2·P, D), similarity (P,).
 
     The logarithm of one plus exp(`scale` times by how much the lesser exceeds), summed over all such twos (Su 2022).

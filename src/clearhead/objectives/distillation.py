@@ -27,7 +27,7 @@ def soft_targets(student: Tensor, teacher: Tensor, temperature: float = TEMPERAT
     return Loss(total, student.shape[0])
 
 
-def same_direction(student: Tensor, teacher: Tensor) -> Loss:
+def cosine_distance(student: Tensor, teacher: Tensor) -> Loss:
     """Compare hidden states (N, D) of all tokens: 1 - cosine."""
     total = (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
     return Loss(total, student.shape[0])

@@ -86,10 +86,10 @@ def finetune(
     model = spec.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
     without_attention_dropout(model.network)
     if recipe.dropout is not None:
-        _drop(model, recipe.dropout)
+        _set_dropout(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if recipe.lora is not None:
-        _adapt(model, recipe.lora, spec.head)
+        _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
     result = run(
         spec.task(model, encoded, recipe.objective),
@@ -97,7 +97,7 @@ def finetune(
         recipe,
         out,
         data={"the number of examples": len(training)},
-        settings=_measuring(recipe.train, batches),
+        settings=_evaluate_each_epoch(recipe.train, batches),
         evaluate=partial(EVALUATIONS[task], model, validation) if validation else None,
         **options,
     )
@@ -107,17 +107,17 @@ def finetune(
         remove_lora(model.network)
         model = Model(load_skill(start.checkpoint, out))  # as it will be read again
     else:
-        _merge(model)
+        _merge_adapters(model)
     metrics = EVALUATIONS[task](model, validation) if validation else {}
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        told = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command"))
+        card = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command"))
         if skill_for is None:
-            save_with_card(model, out, told, base_model=str(source))
+            save_with_card(model, out, card, base_model=str(source))
         else:
-            write_card(training_section(told), out)
+            write_card(training_section(card), out)
     return FinetuneResult(model=model, result=result, metrics=metrics)
 
 
@@ -207,7 +207,7 @@ def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: b
     require(labelled, f"{data} has no right answers; give data with labels, or name their column (--label)", BadInput)
 
 
-def _measuring(settings: Settings, batches: ShuffledBatches) -> Settings:
+def _evaluate_each_epoch(settings: Settings, batches: ShuffledBatches) -> Settings:
     """With a metric, measure after each epoch, unless the recipe says when."""
     if settings.metric is None or settings.every.evaluate != NEVER:
         return settings
@@ -215,14 +215,14 @@ def _measuring(settings: Settings, batches: ShuffledBatches) -> Settings:
     return replace(settings, every=replace(settings.every, evaluate=epoch))
 
 
-def _drop(model: Model, rate: float) -> None:
+def _set_dropout(model: Model, rate: float) -> None:
     require(0 <= rate < 1, f"dropout is a share in [0, 1), got {rate}", BadConfig)
     for part in model.network.modules():
         if isinstance(part, nn.Dropout):
             part.p = rate
 
 
-def _adapt(model: Model, rank: int, head: str | None) -> None:
+def _add_adapters(model: Model, rank: int, head: str | None) -> None:
     model.network.requires_grad_(False)
     add_lora(model.encoder, ["qkv", "output", "up", "down"], rank)
     if model.tokenizer.tells_capitals:
@@ -248,7 +248,7 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
     write_skill(described, model.network, folder)
 
 
-def _merge(model: Model) -> None:
+def _merge_adapters(model: Model) -> None:
     """Make the adapters part of the weights, so that the folder is an ordinary one."""
     for module in model.network.modules():
         if isinstance(module, LoRA):

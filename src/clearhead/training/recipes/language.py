@@ -33,7 +33,7 @@ from clearhead.training.recipes.run import (
     validation_metrics,
 )
 from clearhead.training.settings import Every, Settings
-from clearhead.training.tasks.language import BothNeighbours, GuessInOrder, NextToken, Translation
+from clearhead.training.tasks.language import BidirectionalLM, CausalLM, PermutationLM, Translation
 from clearhead.training.tasks.task import Task
 
 Objective = Literal["causal", "spans", "permutation", "bidirectional"]
@@ -60,13 +60,13 @@ FAMILIES = {
     "elmo": LanguageFamily("bidirectional", elmo.PRESETS, "word", _ELMO, {"length": 64, "tokens": 4096}),
 }
 # the family that an objective is tried with first
-FIRST: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
+DEFAULT_FAMILY: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
 
 _TASKS: dict[str, Callable[[Any], Task]] = {
-    "causal": NextToken,
+    "causal": CausalLM,
     "spans": Translation,
-    "permutation": GuessInOrder,
-    "bidirectional": BothNeighbours,
+    "permutation": PermutationLM,
+    "bidirectional": BidirectionalLM,
 }
 
 
@@ -94,9 +94,9 @@ class Language:
     )
 
 
-def asked_for(family: str | None, objective: str | None, start: Path | None) -> bool:
+def is_language_model(family: str | None, objective: str | None, start: Path | None) -> bool:
     """Whether these are about a model of this file: one of its families, objectives, or folders."""
-    return family in FAMILIES or objective in FIRST or (start is not None and model_type(start) in FAMILIES)
+    return family in FAMILIES or objective in DEFAULT_FAMILY or (start is not None and model_type(start) in FAMILIES)
 
 
 def recipe_for(
@@ -109,7 +109,7 @@ def recipe_for(
     if start is not None:
         plan = recipe_for(model_type(start), None, objective)
         return replace(plan, model=read_config(start).config)
-    family = FIRST.get(objective or "", "gpt2") if family is None else family
+    family = DEFAULT_FAMILY.get(objective or "", "gpt2") if family is None else family
     if family not in FAMILIES:
         raise BadConfig(f"{family!r} does not learn by {objective!r}; choose one of {', '.join(FAMILIES)}")
     spec = FAMILIES[family]

@@ -40,24 +40,24 @@ from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
 from clearhead.training.tasks.classification import (
-    Choose,
     Classify,
-    ClassifyAndContinue,
-    Contrast,
+    ClassifyWithLM,
+    Contrastive,
     CosineRegression,
     FindSpans,
     MultiLabel,
+    MultipleChoice,
     Regress,
-    SimilarityOrder,
+    SimilarityRanking,
     TagTokens,
 )
-from clearhead.training.tasks.language import NextToken
+from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
 
-def similar_pairs(source: Path | str, columns: Columns) -> list[Any]:
+def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
     """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
     examples = read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
     largest = max((example.score or 0.0 for example in examples), default=0.0)
@@ -65,7 +65,7 @@ def similar_pairs(source: Path | str, columns: Columns) -> list[Any]:
     return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
 
 
-def tagged_words(source: Path | str, columns: Columns) -> list[Any]:
+def _read_tagged(source: Path | str, columns: Columns) -> list[Any]:
     """CoNLL's columns, or records with lists of words and tags."""
     named = _renamed(columns, "tag", text="words", label="tags")
     if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
@@ -76,19 +76,19 @@ def tagged_words(source: Path | str, columns: Columns) -> list[Any]:
     return list(read_conll(source, iob2=True))
 
 
-def asked_questions(source: Path | str, columns: Columns) -> list[Any]:
+def _read_questions(source: Path | str, columns: Columns) -> list[Any]:
     """SQuAD's own layout, or flat records with the same names."""
     _renamed(columns, "answer")
     return list(read_squad(source) if str(source).endswith(".json") else read_questions(source))
 
 
-def offered_choices(source: Path | str, columns: Columns) -> list[Any]:
+def _read_choices(source: Path | str, columns: Columns) -> list[Any]:
     """DREAM's own layout, or records with a context and choices."""
     named = _renamed(columns, "choose", text="context", pair="choices", label="label")
     return list(read_dream(source) if is_dream(source) else read_choices(source, **named))
 
 
-def judged_passages(source: Path | str, columns: Columns) -> list[Any]:
+def _read_search(source: Path | str, columns: Columns) -> list[Any]:
     """Queries with a passage each, and how relevant it is: 0 is not at all."""
     rows = read_texts(source, parse=parse_grade, **columns)
     require(
@@ -164,7 +164,7 @@ def _classes(examples: Sequence[Any]) -> Labels:
     return found
 
 
-def _told(model: Model, encoded: TokenizedDataset, target: str, options: ObjectiveOptions) -> dict[str, Any]:
+def _class_options(model: Model, encoded: TokenizedDataset, target: str, options: ObjectiveOptions) -> dict[str, Any]:
     """What a choice of classes is told; weights are in inverse proportion to the counts, 1 on average over examples."""
     weights = None
     if options.class_weights:
@@ -175,33 +175,33 @@ def _told(model: Model, encoded: TokenizedDataset, target: str, options: Objecti
 
 
 def _classify(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
-    told = _told(model, encoded, "classes", options)
+    given = _class_options(model, encoded, "classes", options)
     if not options.lm_weight:
-        return Classify(model.network, **told)
+        return Classify(model.network, **given)
     family = model.checkpoint.description.family
     require(
         isinstance(model.encoder, Gpt2), f"lm_weight is for gpt2, which reads forwards; this is {family}", WrongTask
     )
-    return ClassifyAndContinue(model.network, weight=options.lm_weight, **told)
+    return ClassifyWithLM(model.network, weight=options.lm_weight, **given)
 
 
 def _tag(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
-    return TagTokens(model.network, **_told(model, encoded, "tags", options))
+    return TagTokens(model.network, **_class_options(model, encoded, "tags", options))
 
 
 def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     vector = model.checkpoint.sentence or SentenceVector("mean")
     if "similarity" in encoded.targets:
-        return (SimilarityOrder if options.ranking else CosineRegression)(model.network, vector)
+        return (SimilarityRanking if options.ranking else CosineRegression)(model.network, vector)
     require(not options.ranking, "ranking=true needs pairs with scores; these have none", BadInput)
-    return Contrast(model.network, vector)
+    return Contrastive(model.network, vector)
 
 
 def _instruct(model: Model, *_: Any) -> Task:
     family = model.checkpoint.description.family
     hint = f"{family} reads a source; train it with: finetune translation --text prompt --pair answer"
     require(isinstance(model.encoder, Gpt2), hint, WrongTask)
-    return NextToken(model.network)
+    return CausalLM(model.network)
 
 
 TASK_SPECS: dict[str, TaskSpec] = {
@@ -234,7 +234,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "tag": TaskSpec(
-        read=tagged_words,
+        read=_read_tagged,
         find_labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
         tokenise=lambda *given, length: encode_tags(*given, length=length).encoded,
         task=_tag,
@@ -243,7 +243,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "answer": TaskSpec(
-        read=asked_questions,
+        read=_read_questions,
         tokenise=encode_answers,
         task=lambda model, *_: FindSpans(model.network),
         head="span",
@@ -251,14 +251,14 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "choose": TaskSpec(
-        read=offered_choices,
+        read=_read_choices,
         tokenise=encode_choices,
-        task=lambda model, *_: Choose(model.network),
+        task=lambda model, *_: MultipleChoice(model.network),
         head="choice",
         outputs=1,
     ),
     "similar": TaskSpec(
-        read=similar_pairs,
+        read=_read_similar,
         tokenise=encode_pairs,
         task=_similar,
         head=None,
@@ -274,4 +274,4 @@ TASK_SPECS: dict[str, TaskSpec] = {
 }
 
 # what can be measured: all that can be learnt, and search, which needs no training of its own
-READERS: dict[str, Reader] = {**{name: spec.read for name, spec in TASK_SPECS.items()}, "search": judged_passages}
+READERS: dict[str, Reader] = {**{name: spec.read for name, spec in TASK_SPECS.items()}, "search": _read_search}

@@ -108,12 +108,15 @@ def translate(
     torch.manual_seed(recipe.train.seed)
     translator = prepare(model, pairs, recipe)
     task = Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
-    cut = translator.tokenizer, translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model))
+    tokenizers = (
+        translator.tokenizer,
+        translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model)),
+    )
     evaluate = None
     if measured:
-        evaluate = partial(_metrics, task, _batches(measured, cut, recipe), options.get("device", "cpu"))
+        evaluate = partial(_metrics, task, _batches(measured, tokenizers, recipe), options.get("device", "cpu"))
     sizes = {"the number of pairs": len(pairs)}
-    result = run(task, _batches(pairs, cut, recipe), recipe, out, data=sizes, evaluate=evaluate, **options)
+    result = run(task, _batches(pairs, tokenizers, recipe), recipe, out, data=sizes, evaluate=evaluate, **options)
     if result.exit == "interrupted":
         return FinetuneResult(model=translator, result=result, metrics={})
     found = {} if evaluate is None else evaluate() | _bleu(translator, measured, recipe)
@@ -121,8 +124,8 @@ def translate(
         facts = {"task": "translation", "training data": _named(data, pairs)}
         facts |= {"made from": str(model)} if recipe.model is None else {}
         facts |= {"measured on": _named(dev, measured)} if dev is not None else {}
-        told = Training(facts=facts, recipe=recipe, result=result, metrics=found, command=options.get("command"))
-        save_with_card(translator, out, told, base_model=str(model) if recipe.model is None else None)
+        card = Training(facts=facts, recipe=recipe, result=result, metrics=found, command=options.get("command"))
+        save_with_card(translator, out, card, base_model=str(model) if recipe.model is None else None)
         if recipe.model is None:
             _keep_targets(find(model), out)
     return FinetuneResult(model=translator, result=result, metrics=found)
@@ -211,6 +214,8 @@ def _keep_targets(folder: Path, out: Path) -> None:
             copyfile(folder / name, out / name)
 
 
-def _batches(pairs: Sequence[PairExample], cut: tuple[Tokenizer, Tokenizer], recipe: Translate) -> ParallelBatches:
-    encoded = encode_parallel(pairs, cut[0], targets=cut[1], length=recipe.length)
+def _batches(
+    pairs: Sequence[PairExample], tokenizers: tuple[Tokenizer, Tokenizer], recipe: Translate
+) -> ParallelBatches:
+    encoded = encode_parallel(pairs, tokenizers[0], targets=tokenizers[1], length=recipe.length)
     return ParallelBatches(encoded, seed=recipe.train.seed, tokens=recipe.tokens)

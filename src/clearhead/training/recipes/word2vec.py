@@ -15,7 +15,7 @@ from clearhead.text import train_tokenizer
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.run import RunOptions, train_on_text
 from clearhead.training.settings import NEVER, Every, Settings
-from clearhead.training.tasks.language import GuessWord
+from clearhead.training.tasks.language import NegativeSampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,5 +69,5 @@ def train_vectors(
             threshold=recipe.threshold,
         )
 
-    result = train_on_text(GuessWord(network), vectors.model, corpus, out, recipe, batches=batches, **options)
+    result = train_on_text(NegativeSampling(network), vectors.model, corpus, out, recipe, batches=batches, **options)
     return vectors, result

@@ -14,11 +14,11 @@ from clearhead.objectives.classification import (
     answerable,
     cosine_regression,
     in_batch_negatives,
-    many_classes,
-    one_class,
+    multi_label,
+    multiple_choice,
     regression,
-    right_choice,
-    similarity_order,
+    similarity_ranking,
+    single_label,
     token_tags,
 )
 from clearhead.objectives.language import causal_lm
@@ -36,7 +36,7 @@ class Classify(HeadTask):
         self.class_weights, self.label_smoothing = class_weights, label_smoothing
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return one_class(logits, batch.targets["classes"], **self._options(logits))
+        return single_label(logits, batch.targets["classes"], **self._options(logits))
 
     def _options(self, logits: Tensor) -> dict[str, Any]:
         if self.class_weights is not None:  # nothing happens from the second time on
@@ -44,7 +44,7 @@ class Classify(HeadTask):
         return {"class_weights": self.class_weights, "label_smoothing": self.label_smoothing}
 
 
-class ClassifyAndContinue(Classify):
+class ClassifyWithLM(Classify):
     """A class for each text, and its next tokens beside (Radford et al. 2018, section 3.2): classes + weight · next.
 
     The network reads from left to right. Targets: classes (B,) int; what comes next is in the ids.
@@ -90,7 +90,7 @@ class MultiLabel(HeadTask):
         return batch.targets["classes"].numel()
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return many_classes(logits, batch.targets["classes"])
+        return multi_label(logits, batch.targets["classes"])
 
 
 class Regress(HeadTask):
@@ -102,7 +102,7 @@ class Regress(HeadTask):
         return regression(logits, batch.targets["scores"])
 
 
-class Choose(HeadTask):
+class MultipleChoice(HeadTask):
     """The right one of each question's candidates. Targets: choice (Q,), choices (Q,)."""
 
     head = part = "choice"
@@ -111,7 +111,7 @@ class Choose(HeadTask):
         return batch.targets["choice"].shape[0]
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return right_choice(logits, batch.targets["choices"], batch.targets["choice"])
+        return multiple_choice(logits, batch.targets["choices"], batch.targets["choice"])
 
 
 class FindSpans(HeadTask):
@@ -126,7 +126,7 @@ class FindSpans(HeadTask):
         return answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
 
 
-class Contrast:
+class Contrastive:
     """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none."""
 
     part = "pairs"
@@ -148,7 +148,7 @@ class Contrast:
         return in_batch_negatives(vectors)
 
 
-class CosineRegression(Contrast):
+class CosineRegression(Contrastive):
     """The cosine of a pair is its similarity. Targets: similarity (P,) float, from -1 to 1."""
 
     part = "similarity"
@@ -157,7 +157,7 @@ class CosineRegression(Contrast):
         return cosine_regression(vectors, batch.targets["similarity"])
 
 
-class SimilarityOrder(Contrast):
+class SimilarityRanking(Contrastive):
     """The cosines of a micro-batch's pairs are in the order of their similarities, whatever their values.
 
     Targets: similarity (P,) float.
@@ -166,4 +166,4 @@ class SimilarityOrder(Contrast):
     part = "similarity"
 
     def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        return similarity_order(vectors, batch.targets["similarity"])
+        return similarity_ranking(vectors, batch.targets["similarity"])

@@ -12,7 +12,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, require
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import record
-from clearhead.objectives.distillation import WEIGHTS, relations, same_direction, soft_targets
+from clearhead.objectives.distillation import WEIGHTS, cosine_distance, relations, soft_targets
 from clearhead.objectives.language import masked_lm
 from clearhead.objectives.loss import Loss
 from clearhead.training.tasks.task import encode, need_heads, read
@@ -45,7 +45,7 @@ class Distillation:
         return {
             "soft_targets": soft_targets(logits, their_logits),
             "masked_lm": masked_lm(logits[batch.targets["where"]], batch.targets["labels"]),
-            "cosine": same_direction(hidden, their_hidden),
+            "cosine": cosine_distance(hidden, their_hidden),
         }
 
 

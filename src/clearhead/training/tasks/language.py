@@ -45,29 +45,29 @@ class MaskedLM(HeadTask):
 
 
 class MaskedLMWithPairs:
-    """Fill masks and judge pairs with the head named `kind`. Targets: where, labels, and the one named `kind`."""
+    """Fill masks and judge pairs with the head named `pairs`. Targets: where, labels, and the one named `pairs`."""
 
-    def __init__(self, network: Network, kind: Pairs) -> None:
-        need_heads(network, "masked_lm", kind)
+    def __init__(self, network: Network, pairs: Pairs) -> None:
+        need_heads(network, "masked_lm", pairs)
         self.network: nn.Module = network
-        self.kind = kind
-        self.weights: Mapping[str, float] = {"masked_lm": 1.0, kind: 1.0}
+        self.pairs = pairs
+        self.weights: Mapping[str, float] = {"masked_lm": 1.0, pairs: 1.0}
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the masked tokens and the pairs."""
-        return {"masked_lm": batch.targets["labels"].shape[0], self.kind: count_pairs(batch.targets[self.kind])}
+        return {"masked_lm": batch.targets["labels"].shape[0], self.pairs: count_pairs(batch.targets[self.pairs])}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the encoder once and both heads on what it gives."""
         hidden = encode(self.network, batch)
-        filled, judged = fill(self.network, hidden, batch), read(self.network, self.kind, hidden, batch)
+        filled, judged = fill(self.network, hidden, batch), read(self.network, self.pairs, hidden, batch)
         return {
             "masked_lm": masked_lm(filled, batch.targets["labels"]),
-            self.kind: sentence_pairs(judged, batch.targets[self.kind]),
+            self.pairs: sentence_pairs(judged, batch.targets[self.pairs]),
         }
 
 
-class NextToken:
+class CausalLM:
     """The token after each, by a head "causal_lm" or by `network(ids, layout)`, which gives logits (N, V).
 
     Targets: next (N,), IGNORE_INDEX where there is none.
@@ -87,7 +87,7 @@ class NextToken:
         return {"next": causal_lm(self.network(*head, batch.ids, batch.layout), batch.targets["next"])}
 
 
-class BothNeighbours(NextToken):
+class BidirectionalLM(CausalLM):
     """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -137,7 +137,7 @@ def write(network: Any, batch: Batch) -> Tensor:
     return network("causal_lm", before, batch.layout, batch.source)
 
 
-class GuessInOrder(HeadTask):
+class PermutationLM(HeadTask):
     """Each asked word from those before it in its text's order. Targets: place; the source's: rank."""
 
     head, part = "permutation_lm", "words"
@@ -251,7 +251,7 @@ def share_embeddings(generator: Network, discriminator: Network) -> None:
             head.weight = theirs.token.weight
 
 
-class GuessWord:
+class NegativeSampling:
     """Which word stood there? `network(ids, layout, candidates)` gives logits. Targets: candidates (M, 1 + K)."""
 
     def __init__(self, network: nn.Module) -> None:
