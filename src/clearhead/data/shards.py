@@ -16,7 +16,7 @@ from clearhead.data.corpus import Corpus
 from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.io import Progress, read_object, staged, write_json
-from clearhead.text.encoding import Layout, Special
+from clearhead.text.encoding import Special, TemplateItems
 from clearhead.text.sentences import split_sentences
 from clearhead.text.tokenizer import Tokenizer
 
@@ -257,7 +257,7 @@ def _write_manifest(stage: Path, manifest: dict[str, Any]) -> None:
 Runs = tuple[Ints, Ints]  # where each run starts among the tokens, and how long it is
 
 
-def wrap(shards: Shards, layout: Layout, texts: Sequence[Runs]) -> tuple[Ints, Ints, Ints]:
+def wrap(shards: Shards, layout: TemplateItems, texts: Sequence[Runs]) -> tuple[Ints, Ints, Ints]:
     """Lay out many sequences; texts[p] are the runs of part p. Gives ids (N,), segments (N,) and lengths (B,)."""
     count = len(texts[0][0])
     one = np.ones(count, dtype=np.int64)

@@ -141,21 +141,21 @@ class Slot:
     segment: int
 
 
-Layout = tuple[Special | Slot, ...]
+TemplateItems = tuple[Special | Slot, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """The special tokens that a checkpoint puts round one text or two, found by looking at what its library does."""
 
-    single: Layout
-    pair: Layout
+    single: TemplateItems
+    pair: TemplateItems
 
     @classmethod
     def probe(cls, library: tokenizers.Tokenizer) -> Self:
         """Encode a short word alone and as a pair, and keep what came with it."""
         word = _some_word(library)
-        return cls(_layout(library.encode(word)), _layout(library.encode(word, word)))
+        return cls(_items(library.encode(word)), _items(library.encode(word, word)))
 
     @property
     def segments(self) -> bool:
@@ -224,7 +224,7 @@ def _some_word(library: tokenizers.Tokenizer) -> str:
         raise BadCheckpoint(f"The tokenizer cannot encode ({reason}); its files are incomplete or damaged.") from None
 
 
-def _layout(encoded: tokenizers.Encoding) -> Layout:
+def _items(encoded: tokenizers.Encoding) -> TemplateItems:
     items: list[Special | Slot] = []
     for i, part in enumerate(encoded.sequence_ids):
         item = (
