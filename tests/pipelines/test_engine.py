@@ -1,3 +1,5 @@
+from threading import Thread
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import runner as batches
-from clearhead.pipelines.runner import Input, PerSequence, PerToken, inputs_of_pairs, run
+from clearhead.pipelines.runner import Input, inputs_of_pairs, per_sequence, per_token, run_head
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours
@@ -29,7 +31,7 @@ inputs = numbers.map(lambda pair: Input(pair[0], pair[1] and [0] * (len(pair[0])
 @settings(max_examples=30, deadline=None)
 def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, budget):
     counted: list[int] = []
-    found = run(PerToken(MODEL.network, "tags"), items, batch_tokens=budget, progress=counted.append)
+    found = run_head(MODEL.network, "tags", per_token, items, batch_tokens=budget, progress=counted.append)
     assert [len(item) for item in found] == [len(item) for item in items]
     for item, results in zip(items, found, strict=True):
         for one, result in zip(item, results, strict=True):
@@ -39,11 +41,11 @@ def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, 
 
 def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alone():
     items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
-    expected = run(PerToken(MODEL.network, "tags"), items, batch_tokens=32)
+    expected = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = run(PerToken(MODEL.network, "tags"), items, batch_tokens=32)
+        found = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
         layered = MODEL.embed(SENTENCES * 3, layers=[0, -1], batch_tokens=16)
         assert torch.get_num_threads() == 2
     finally:
@@ -55,20 +57,76 @@ def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alon
 
 def test_one_row_for_each_sequence():
     model = peers("BertForSequenceClassification", ("a", "b", "c")).ours
-    rows = run(PerSequence(model.network, "classes"), [[Input([2, 9, 3], ()), Input([2, 3], ())]])
+    rows = run_head(model.network, "classes", per_sequence, [[Input([2, 9, 3], ()), Input([2, 3], ())]])
     assert [row.shape for row in rows[0]] == [(3,), (3,)]
 
 
-def test_a_network_in_training_answers_without_dropout_and_stays_in_training():
+def test_a_network_in_training_answers_without_dropout_and_every_part_stays_in_its_mode():
     items = [[Input([2, 9, 8, 3], ())]]
-    before = run(PerToken(MODEL.network, "tags"), items)
+    before = run_head(MODEL.network, "tags", per_token, items)
     MODEL.network.train()
+    frozen = MODEL.network.encoder.blocks[0].eval()
     try:
-        after = run(PerToken(MODEL.network, "tags"), items)
+        after = run_head(MODEL.network, "tags", per_token, items)
         assert MODEL.network.training
+        assert not frozen.training
+        MODEL.network.training = False  # a part may be trained alone
+        again = run_head(MODEL.network, "tags", per_token, items)
+        assert MODEL.network.encoder.blocks[1].training
     finally:
         MODEL.network.eval()
     assert torch.equal(before[0][0], after[0][0])
+    assert torch.equal(before[0][0], again[0][0])
+
+
+def test_requests_at_once_change_no_thread_but_their_own_workers():
+    items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
+    expected = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
+    common = torch.get_num_threads()
+    torch.set_num_threads(3)
+    seen: list[int] = []
+    found: list[object] = []
+
+    def serve() -> None:
+        for _ in range(5):
+            found.append(run_head(MODEL.network, "tags", per_token, items, batch_tokens=32))
+        seen.append(torch.get_num_threads())
+
+    try:
+        batches._pool(3)  # which is when the common number changes for a moment
+        servers = [Thread(target=serve) for _ in range(2)]
+        for server in servers:
+            server.start()
+        while any(server.is_alive() for server in servers):
+            new = Thread(target=lambda: seen.append(torch.get_num_threads()))
+            new.start()
+            new.join()
+            seen.append(torch.get_num_threads())
+        alone = [batches._pool(3).submit(torch.get_num_threads).result() for _ in range(6)]
+    finally:
+        torch.set_num_threads(common)
+    assert set(seen) == {3}
+    assert set(alone) == {1}
+    assert len(found) == 10
+    for results in found:
+        for one, other in zip(expected, results, strict=True):
+            torch.testing.assert_close(one[0], other[0], atol=1e-5, rtol=1e-5)
+
+
+def test_an_error_in_one_batch_is_told_and_leaves_no_work_behind():
+    items = [[Input([2, 5, 3], ())] for _ in range(20)]
+    common = torch.get_num_threads()
+    torch.set_num_threads(2)
+
+    def fail(done: int) -> None:
+        raise RuntimeError("enough")
+
+    try:
+        with pytest.raises(RuntimeError, match="enough"):
+            run_head(MODEL.network, "tags", per_token, items, batch_tokens=6, progress=fail)
+        assert len(run_head(MODEL.network, "tags", per_token, items, batch_tokens=6)) == 20
+    finally:
+        torch.set_num_threads(common)
 
 
 def test_a_stream_is_read_as_it_is_used(monkeypatch):

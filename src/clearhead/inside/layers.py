@@ -17,7 +17,7 @@ from clearhead.errors import BadInput, WrongTask, renamed, require
 from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
-from clearhead.nn.hooks import evaluating, hidden_states
+from clearhead.nn.hooks import Combine, evaluating, hidden_states, mix_layers
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
@@ -64,14 +64,17 @@ def layer_states(model: Model, encodings: Sequence[Encoding]) -> list[Tensor]:
 
 def feature_choices(states: Tensor) -> dict[str, Tensor]:
     """The lectures' ways to take word vectors from the layers (L + 1, T, D): those that the model has layers for."""
-    layers = states[1:]
-    choices = {"embeddings": states[0], "last": layers[-1], "sum of all": layers.sum(0)}
+    layers, four = range(1, len(states)), range(-4, 0)
+    choices: dict[str, tuple[Sequence[int], Combine]] = {
+        "embeddings": ([0], "sum"),
+        "last": ([-1], "sum"),
+        "sum of all": (layers, "sum"),
+    }
     if len(layers) >= 2:
-        choices["second-to-last"] = layers[-2]
+        choices["second-to-last"] = ([-2], "sum")
     if len(layers) >= 4:
-        choices["sum of last four"] = layers[-4:].sum(0)
-        choices["last four side by side"] = torch.cat(list(layers[-4:]), -1)
-    return choices
+        choices |= {"sum of last four": (four, "sum"), "last four side by side": (four, "concat")}
+    return {name: mix_layers(states, *choice) for name, choice in choices.items()}
 
 
 def _logit_lens(model: Model, head: str, states: Tensor, top_k: int) -> list[list[list[list[Any]]]]:

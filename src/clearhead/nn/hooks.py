@@ -1,13 +1,15 @@
 """Watch a forward pass from outside: what went into a module and what came out. Models contain no line for it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
+from clearhead.errors import BadInput, require
 from clearhead.nn.blocks import Encoder
 from clearhead.nn.layout import Layout
 
@@ -44,14 +46,34 @@ def record(*modules: nn.Module) -> Iterator[list[Call]]:
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Switch dropout off for a while; afterwards every part is in the mode it was in, even after an error."""
-    modes = [(part, part.training) for part in module.modules()]
+    training = [part for part in module.modules() if part.training]
     try:
-        for part, _ in modes:
+        for part in training:
             part.training = False
         yield
     finally:
-        for part, mode in modes:
-            part.training = mode
+        for part in training:
+            part.training = True
+
+
+Combine = Literal["mean", "sum", "concat"]
+
+
+def mix_layers(states: Sequence[Tensor] | Tensor, layers: Sequence[int], combine: Combine = "mean") -> Tensor:
+    """Combine some of L + 1 hidden states (…, D); they count from 0, the embeddings, or from -1, the last."""
+    low, high = -len(states), len(states) - 1
+    for layer in layers:
+        require(low <= layer <= high, f"layer {layer} is not there; this model has layers 0 to {high}", BadInput)
+    chosen = torch.stack([states[layer] for layer in layers])
+    match combine:
+        case "mean":
+            return chosen.mean(0)
+        case "sum":
+            return chosen.sum(0)
+        case "concat":
+            return torch.cat(list(chosen), -1)
+        case _:
+            raise BadInput(f"combine={combine!r} is not known; choose mean, sum or concat")
 
 
 def hidden_states(

@@ -16,12 +16,12 @@ from clearhead.nn.heads import Network
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.runner import (
     Input,
-    PerSequence,
     check_head,
     chunks_of_text,
     inputs_of_pairs,
     inputs_of_texts,
-    run,
+    per_sequence,
+    run_head,
 )
 from clearhead.text import Tokenizer
 
@@ -74,11 +74,10 @@ def class_logits(
 ) -> Iterator[Tensor]:
     """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
     check_head(network, "classes")
-    reader = PerSequence(network, "classes")
 
     def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
         inputs = _inputs(tokenizer, chunk, network.encoder.max_length)
-        outputs = run(reader, inputs, progress=progress)
+        outputs = run_head(network, "classes", per_sequence, inputs, progress=progress)
         for windows, rows in zip(inputs, outputs, strict=True):
             yield merged(windows, rows)
 

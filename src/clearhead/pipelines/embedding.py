@@ -21,11 +21,17 @@ from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import SentenceVector
-from clearhead.nn.hooks import hidden_states
-from clearhead.pipelines.runner import Input, chunks_of_text, inputs_of_texts, run, windows_of_texts
+from clearhead.nn.hooks import Combine, hidden_states, mix_layers
+from clearhead.pipelines.runner import (
+    Input,
+    chunks_of_text,
+    inputs_of_texts,
+    per_sequence,
+    per_token,
+    run,
+    windows_of_texts,
+)
 from clearhead.text import Tokenizer, Window
-
-Combine = Literal["mean", "sum", "concat"]
 
 
 def last_layers(encoder: Any) -> range:
@@ -57,19 +63,7 @@ class LayerMix:
         if tuple(self.layers) == (-1,):
             return self.encoder(batch.ids, batch.layout, batch.segments)
         states = hidden_states(self.encoder, batch.ids, batch.layout, batch.segments)
-        low, high = -len(states), len(states) - 1
-        for layer in self.layers:
-            require(low <= layer <= high, f"layer {layer} is not there; this model has layers 0 to {high}", BadInput)
-        chosen = torch.stack([states[layer] for layer in self.layers])
-        match self.combine:
-            case "mean":
-                return chosen.mean(0)
-            case "sum":
-                return chosen.sum(0)
-            case "concat":
-                return torch.cat(list(chosen), -1)
-            case _:
-                raise BadInput(f"combine={self.combine!r} is not known; choose mean, sum or concat")
+        return mix_layers(states, self.layers, self.combine)
 
 
 Precision = Literal["float32", "int8", "binary"]
@@ -167,38 +161,20 @@ def embed(
     mix = LayerMix(encoder, layers, combine)
     kept = mix.width if dimensions is None else dimensions
     require(0 < kept <= mix.width, f"dimensions={dimensions} cannot be kept of {mix.width}", BadInput)
-    reader = _Pooled(mix, vector)
+
+    def forward(batch: Batch) -> Tensor:
+        return vector(mix(batch), batch.layout)
+
     found = [np.zeros((0, kept), np.float32)]
     for chunk in chunks_of_text(texts):
         inputs = inputs_of_texts(tokenizer, chunk, encoder.max_length)
-        pooled = run(reader, inputs, batch_tokens=batch_tokens, progress=progress)
+        pooled = run(encoder, forward, per_sequence, inputs, batch_tokens=batch_tokens, progress=progress)
         weights = [[one.weight for one in item] for item in inputs]
         joined = torch.stack([_join(*of, vector) for of in zip(pooled, weights, strict=True)])
         if dimensions is not None:
             joined = F.normalize(joined[:, :kept], dim=-1) if vector.normalise else joined[:, :kept]
         found.append(joined.numpy())
     return np.concatenate(found)
-
-
-@dataclass(frozen=True)
-class _Pooled:
-    """Reads the chosen layers and makes one vector of each sequence."""
-
-    mix: LayerMix
-    vector: SentenceVector
-
-    @property
-    def module(self) -> Any:
-        """The encoder."""
-        return self.mix.encoder
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (B, D)."""
-        return self.vector(self.mix(batch), batch.layout)
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(B, D) -> B vectors."""
-        return out.unbind()
 
 
 def _join(vectors: list[Tensor], weights: list[int], vector: SentenceVector) -> Tensor:
@@ -236,36 +212,16 @@ def token_vectors(
     progress: Progress | None = None,
 ) -> Iterator[TokenVectors]:
     """The token vectors of each text, in order; of a long text, each token's from the window where it sees most."""
-    reader = _PerToken(LayerMix(encoder, layers, combine))
+    mix = LayerMix(encoder, layers, combine)
 
     def results(chunk: list[str]) -> Iterator[TokenVectors]:
         cut = windows_of_texts(tokenizer, chunk, encoder.max_length)
         told = tokenizer.tells_capitals
         inputs = [[Input(one.encoding.ids, one.encoding.segments if told else ()) for one in item] for item in cut]
-        for item, tables in zip(cut, run(reader, inputs, progress=progress), strict=True):
+        for item, tables in zip(cut, run(encoder, mix, per_token, inputs, progress=progress), strict=True):
             yield _result(item, tables)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))
-
-
-@dataclass(frozen=True)
-class _PerToken:
-    """Reads the chosen layers and keeps every token."""
-
-    mix: LayerMix
-
-    @property
-    def module(self) -> Any:
-        """The encoder."""
-        return self.mix.encoder
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (N, D)."""
-        return self.mix(batch)
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(N, D) -> a table for each sequence."""
-        return batch.layout.split(out)
 
 
 def _result(item: list[Window], tables: list[Tensor]) -> TokenVectors:

@@ -61,43 +61,31 @@ def fill(
     check_head(network, "masked_lm")
     require(top_k > 0, f"top_k={top_k} predictions cannot be given; choose 1 or more", BadInput)
     allowed = None if candidates is None else _candidate_ids(tokenizer, candidates)
-    reader = _BestTokens(network, tokenizer.mask_id, top_k, allowed)
+
+    def forward(batch: Batch) -> Tensor:
+        """The best tokens of each mask (M, 2, k), probabilities and ids: the vocabulary is too wide to carry along."""
+        hidden = network.encoder(batch.ids, batch.layout, batch.segments)
+        logits = network.heads["masked_lm"](hidden, batch.layout, where=batch.ids == tokenizer.mask_id)
+        scores = logits.float().softmax(-1)
+        if allowed is not None:
+            scores = scores[:, allowed.to(scores.device)]
+        best, ids = scores.topk(min(top_k, scores.shape[-1]))
+        if allowed is not None:
+            ids = allowed.to(ids.device)[ids]
+        return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly
+
+    def divide(out: Tensor, batch: Batch) -> Sequence[Tensor]:
+        """Give each sequence the rows of its masks."""
+        return out.split([int((part == tokenizer.mask_id).sum()) for part in batch.layout.split(batch.ids)])
 
     def results(chunk: list[str]) -> Iterator[Filled]:
         cut = _windows(tokenizer, chunk, network.encoder.max_length)
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-        outputs = run(reader, inputs, progress=progress)
+        outputs = run(network, forward, divide, inputs, progress=progress)
         for text, item, tables in zip(chunk, cut, outputs, strict=True):
             yield _result(tokenizer, text, item, tables)
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))
-
-
-@dataclass(frozen=True)
-class _BestTokens:
-    """Reads the masks only, and keeps the best tokens of each: the vocabulary is too wide to carry along."""
-
-    module: Network
-    mask_id: int
-    top_k: int
-    allowed: Tensor | None
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (M, 2, k): probabilities, and the ids they belong to."""
-        hidden = self.module.encoder(batch.ids, batch.layout, batch.segments)
-        logits = self.module.heads["masked_lm"](hidden, batch.layout, where=batch.ids == self.mask_id)
-        scores = logits.float().softmax(-1)
-        if self.allowed is not None:
-            scores = scores[:, self.allowed.to(scores.device)]
-        best, ids = scores.topk(min(self.top_k, scores.shape[-1]))
-        if self.allowed is not None:
-            ids = self.allowed.to(ids.device)[ids]
-        return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """Give each sequence the rows of its masks."""
-        masks = [int((part == self.mask_id).sum()) for part in batch.layout.split(batch.ids)]
-        return out.split(masks)
 
 
 def _windows(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:

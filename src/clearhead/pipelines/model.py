@@ -21,12 +21,12 @@ from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, fin
 from clearhead.io import Progress
 from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
+from clearhead.nn.hooks import Combine
 from clearhead.nn.quantisation import is_int8
 from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates
 from clearhead.pipelines.embedding import (
     AnyVectors,
-    Combine,
     Precision,
     Ranges,
     TokenVectors,

@@ -12,7 +12,7 @@ from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.nn.heads import Network
 from clearhead.pipelines.classification import merged
-from clearhead.pipelines.runner import PerSequence, check_head, chunks_of_text, inputs_of_pairs, run
+from clearhead.pipelines.runner import check_head, chunks_of_text, inputs_of_pairs, per_sequence, run_head
 from clearhead.text import Tokenizer
 
 Question = tuple[str, Sequence[str]]
@@ -47,7 +47,6 @@ def choose(
     head = "next_sentence" if "choice" not in network.heads and "next_sentence" in network.heads else "choice"
     if head == "choice":
         check_head(network, head)
-    reader = PerSequence(network, head)
     limit = network.encoder.max_length
 
     def results(chunk: list[Question]) -> Iterator[Choice]:
@@ -57,7 +56,7 @@ def choose(
         pairs = iter(inputs_of_pairs(tokenizer, [(context, one) for context, given in chunk for one in given], limit))
         inputs = [[next(pairs) for _ in given] for _, given in chunk]
         flat = [list(chain.from_iterable(item)) for item in inputs]
-        outputs = run(reader, flat, progress=progress)
+        outputs = run_head(network, head, per_sequence, flat, progress=progress)
         for (_, given), candidates, rows in zip(chunk, inputs, outputs, strict=True):
             left = iter(rows)
             logits = torch.cat([_fits(merged(windows, [next(left) for _ in windows])) for windows in candidates])

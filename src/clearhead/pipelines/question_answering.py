@@ -16,7 +16,7 @@ from torch import Tensor
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
+from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
 from clearhead.text import Pieces, Tokenizer, Window
 from clearhead.text.encoding import Template
 from clearhead.text.windows import cut, room_for
@@ -168,7 +168,6 @@ def read_passages(
 ) -> Iterator[Read]:
     """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
     check_head(network, "span")
-    reader = PerToken(network, "span")
     length = min(how.window, network.encoder.max_length)
 
     def results(chunk: list[tuple[str, str]]) -> Iterator[Read]:
@@ -179,7 +178,7 @@ def read_passages(
             _windows(tokenizer.template, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk
         ]
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
-        outputs = run(reader, inputs, progress=progress)
+        outputs = run_head(network, "span", per_token, inputs, progress=progress)
         for (_, context), item, tables in zip(chunk, found, outputs, strict=True):
             yield context, pieces[context], item, tables
 

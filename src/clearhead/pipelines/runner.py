@@ -3,12 +3,13 @@
 # N packed tokens · B sequences · L outputs
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import wraps
 from itertools import zip_longest
+from threading import Barrier, Lock
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import torch
@@ -19,6 +20,7 @@ from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
+from clearhead.nn.hooks import evaluating
 from clearhead.text import Tokenizer, Window
 from clearhead.text.windows import cut, room_for, spans
 
@@ -79,54 +81,41 @@ class Input:
     weight: int = 1
 
 
-class Reader(Protocol):
-    """What is computed from a batch: a part with parameters, a forward pass, and how its result is cut up."""
-
-    @property
-    def module(self) -> nn.Module:
-        """The network or encoder, which says where to compute."""
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Compute on the device."""
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """Cut the result into one tensor per sequence, in order; both arguments are on the host."""
+Forward = Callable[[Batch], Tensor]  # computes on the device
+Divide = Callable[[Tensor, Batch], Sequence[Tensor]]  # cuts what it gave, on the host: one tensor for each sequence
 
 
-@dataclass(frozen=True)
-class PerSequence:
-    """A head that gives one row for each sequence: (L,)."""
-
-    module: Network
-    head: str
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (B, L)."""
-        return self.module(self.head, batch.ids, batch.layout, batch.segments)
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(B, L) -> B rows."""
-        return out.unbind()
+def per_sequence(out: Tensor, _: Batch) -> Sequence[Tensor]:
+    """One row for each sequence: (B, L) -> B rows."""
+    return out.unbind()
 
 
-@dataclass(frozen=True)
-class PerToken:
-    """A head that gives one row for each token: (tokens, L)."""
+def per_token(out: Tensor, batch: Batch) -> Sequence[Tensor]:
+    """One row for each token: (N, L) -> B tables."""
+    return batch.layout.split(out)
 
-    module: Network
-    head: str
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (N, L)."""
-        return self.module(self.head, batch.ids, batch.layout, batch.segments)
+def run_head(
+    network: Network,
+    head: str,
+    divide: Divide,
+    items: Sequence[Sequence[Input]],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> list[list[Tensor]]:
+    """`run` a network and one of its heads."""
 
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(N, L) -> B tables."""
-        return batch.layout.split(out)
+    def forward(batch: Batch) -> Tensor:
+        return network(head, batch.ids, batch.layout, batch.segments)
+
+    return run(network, forward, divide, items, batch_tokens=batch_tokens, progress=progress)
 
 
 def run(
-    reader: Reader,
+    module: nn.Module,
+    forward: Forward,
+    divide: Divide,
     items: Sequence[Sequence[Input]],
     *,
     batch_tokens: int | None = None,
@@ -134,9 +123,10 @@ def run(
 ) -> list[list[Tensor]]:
     """Run every input of every item (a text is an item, its windows are its inputs): results in the same order.
 
-    A result is the same whatever runs beside it, up to rounding. `progress` is told how many more items are done.
+    `module` is what computes, which says where. A result is the same whatever runs beside it, up to rounding.
+    `progress` is told how many more items are done.
     """
-    device = next(reader.module.parameters()).device
+    device = next(module.parameters()).device
     places = [(i, j) for i, item in enumerate(items) for j in range(len(item))]
     inputs = [items[i][j] for i, j in places]
     results = [[torch.empty(0)] * len(item) for item in items]
@@ -145,8 +135,26 @@ def run(
     on_cpu = device.type == "cpu"
     budget = batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)
     groups: list[list[int]] = [group.tolist() for group in group_by_length(lengths, budget)]
-    with torch.inference_mode(), _evaluating(reader.module):
-        outputs = _side_by_side(reader, inputs, groups) if on_cpu else _queued(reader, inputs, groups, device)
+
+    @torch.inference_mode()  # which is a thread's own
+    def compute(group: list[int]) -> Sequence[Tensor]:
+        batch = _packed([inputs[i] for i in group])
+        return divide(forward(batch).float(), batch)
+
+    def queued() -> Iterator[Sequence[Tensor]]:
+        """A GPU gets its next batch before the results of the last are fetched."""
+        waiting: tuple[Tensor, Batch] | None = None
+        for group in groups:
+            batch = _packed([inputs[i] for i in group])
+            out = forward(batch.to(device)).float()
+            if waiting is not None:
+                yield divide(waiting[0].cpu(), waiting[1])
+            waiting = (out, batch)
+        if waiting is not None:
+            yield divide(waiting[0].cpu(), waiting[1])
+
+    with torch.inference_mode(), evaluating(module):
+        outputs = _side_by_side(compute, groups) if on_cpu else queued()
         for group, parts in zip(groups, outputs, strict=True):
             done = 0
             for index, part in zip(group, parts, strict=True):
@@ -164,47 +172,57 @@ def _budget(tokens: int) -> int:
     return min(max(-(-tokens // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
 
 
-def _side_by_side(reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]]) -> Iterator[Sequence[Tensor]]:
+def _side_by_side(
+    compute: Callable[[list[int]], Sequence[Tensor]], groups: Sequence[list[int]]
+) -> Iterator[Sequence[Tensor]]:
     """Results of one group after another; each of the CPU's threads computes a group of its own.
 
     Threads that share every product wait for each other some fifty times in a layer, most of all on a busy machine.
     """
-
-    @torch.inference_mode()  # which is a thread's own
-    def compute(group: list[int]) -> Sequence[Tensor]:
-        batch = _packed([inputs[i] for i in group])
-        return reader.divide(reader.forward(batch).float(), batch)
-
     threads = torch.get_num_threads()
-    streams = min(threads, len(groups))
-    if streams < 2:
+    if min(threads, len(groups)) < 2:
         yield from map(compute, groups)
         return
+    pool = _pool(threads)
+    futures = [pool.submit(compute, group) for group in groups]
     try:
-        with ThreadPoolExecutor(streams, initializer=_compute_alone) as pool:
-            yield from pool.map(compute, groups)
-    finally:
-        torch.set_num_threads(threads)  # for threads to come: in part, the setting is everyone's
+        for future in futures:
+            yield future.result()
+    finally:  # after an error, nothing runs on behind the caller's back
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
 
-def _compute_alone() -> None:
-    torch.get_num_threads()  # a thread takes the common number when it first asks, which would undo the next line
-    torch.set_num_threads(1)
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+_POOLS_LOCK = Lock()
+os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not survive a fork
 
 
-def _queued(
-    reader: Reader, inputs: Sequence[Input], groups: Sequence[list[int]], device: torch.device
-) -> Iterator[Sequence[Tensor]]:
-    """Results of one group after another; a GPU gets its next batch before the results of the last are fetched."""
-    waiting: tuple[Tensor, Batch] | None = None
-    for group in groups:
-        batch = _packed([inputs[i] for i in group])
-        out = reader.forward(batch.to(device)).float()
-        if waiting is not None:
-            yield reader.divide(waiting[0].cpu(), waiting[1])
-        waiting = (out, batch)
-    if waiting is not None:
-        yield reader.divide(waiting[0].cpu(), waiting[1])
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Workers that stay, each of which computes with one thread of torch, whatever number others have.
+
+    torch keeps the number of each thread, and a common one, which a thread takes when it first asks: setting the one
+    sets the other. All workers have therefore asked before they set theirs, and the common number is put back at once.
+    """
+    with _POOLS_LOCK:
+        if threads not in _POOLS:
+            ready, alone = Barrier(threads + 1), Barrier(threads + 1)
+
+            def compute_alone() -> None:
+                torch.get_num_threads()
+                ready.wait()
+                torch.set_num_threads(1)
+                alone.wait()
+
+            pool = ThreadPoolExecutor(threads, "clearhead", initializer=compute_alone)
+            for _ in range(threads):
+                pool.submit(int)  # starts a worker, since none is idle yet
+            ready.wait()
+            alone.wait()
+            torch.set_num_threads(threads)
+            _POOLS[threads] = pool
+        return _POOLS[threads]
 
 
 def _packed(inputs: Sequence[Input]) -> Batch:
@@ -212,19 +230,6 @@ def _packed(inputs: Sequence[Input]) -> Batch:
     paired = any(any(one.segments) for one in inputs)
     segments = [one.segments or [0] * len(one.ids) for one in inputs] if paired else None
     return Batch.of([one.ids for one in inputs], segments)
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch dropout off for a while: a network may be asked in the middle of its training."""
-    if not module.training:
-        yield
-        return
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train()
 
 
 def check_head(network: Network, head: str) -> None:

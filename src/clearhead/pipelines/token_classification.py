@@ -16,7 +16,7 @@ from torch import Tensor
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, PerToken, check_head, chunks_of_text, run
+from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
 from clearhead.text import Tokenizer, Window
 from clearhead.text.encoding import Span
 from clearhead.text.windows import cut, room_for
@@ -200,7 +200,6 @@ def tag_windows(
 ) -> Iterator[TagWindows]:
     """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
     check_head(network, "tags")
-    reader = PerToken(network, "tags")
     room = room_for(tokenizer.template, network.encoder.max_length)
 
     def results(chunk: list[str | Sequence[str]]) -> Iterator[TagWindows]:
@@ -209,7 +208,7 @@ def tag_windows(
         pieces = [next(plain if isinstance(text, str) else split) for text in chunk]
         found = [cut(tokenizer.template, one, room, overlap) for one in pieces]
         inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
-        outputs = run(reader, inputs, progress=progress)
+        outputs = run_head(network, "tags", per_token, inputs, progress=progress)
         for text, item, tables in zip(chunk, found, outputs, strict=True):
             yield TagWindows(text, item, tables)
 

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.classification import class_logits
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
+from clearhead.pipelines.embedding import LayerMix
 from clearhead.pipelines.fill_mask import Filled, fill
-from clearhead.pipelines.runner import Input, chunks_of_text, run, windows_of_texts
+from clearhead.pipelines.runner import Input, chunks_of_text, per_token, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 log = logging.getLogger(__name__)
@@ -218,28 +218,13 @@ class FeatureExtraction(Pipeline[FeatureOptions]):
     options = FeatureOptions
 
     def _results(self, inputs: Sequence[str], options: FeatureOptions) -> Iterator[Any]:
-        reader = _Hidden(self.model.encoder)
+        encoder = self.model.encoder
         for chunk in chunks_of_text(inputs):
-            cut = windows_of_texts(self.model.tokenizer, chunk, self.model.encoder.max_length)
+            cut = windows_of_texts(self.model.tokenizer, chunk, encoder.max_length)
             read = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-            for item, tables in zip(cut, run(reader, read), strict=True):
+            for item, tables in zip(cut, run(encoder, LayerMix(encoder), per_token, read), strict=True):
                 hidden = _joined(item, tables)[None]
                 yield hidden if options.return_tensors else hidden.tolist()
-
-
-@dataclass(frozen=True)
-class _Hidden:
-    """Reads the encoder alone."""
-
-    module: Any
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (N, D)."""
-        return self.module(batch.ids, batch.layout, batch.segments)
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(N, D) -> one table for each sequence."""
-        return batch.layout.split(out)
 
 
 def _joined(windows: Sequence[Window], tables: Sequence[Tensor]) -> Tensor:
