@@ -9,7 +9,7 @@ from clearhead.demo import BANKS
 from clearhead.evaluation.squad import normalise
 from clearhead.inside import senses_of
 from clearhead.inside.senses import EXAMPLES
-from clearhead.studio.examples import ANIMAL, BERT_LARGE, HAM, NUS, PAIRS, PHARMACY, REVIEWS, SPAM
+from lecture_examples import ANIMAL, BERT_LARGE, HAM, NUS, PAIRS, PHARMACY, REVIEWS, SPAM
 
 
 def misses(says: str) -> pytest.MarkDecorator:

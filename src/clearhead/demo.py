@@ -10,10 +10,12 @@ import typer
 
 import clearhead as ch
 from clearhead.errors import ClearheadError
-from clearhead.inside.senses import EXAMPLES
-from clearhead.studio.examples import NUS, PHARMACY
+from clearhead.inside.senses import EXAMPLES as SENSES
+from clearhead.studio.examples import EXAMPLES
 
-BANKS = (*EXAMPLES["bank"]["money"][:2], *EXAMPLES["bank"]["river"])
+BANKS = (*SENSES["bank"]["money"][:2], *SENSES["bank"]["river"])
+NUS = EXAMPLES["/use/ask"][0]["values"]["context"]
+QUERY, NOTES = EXAMPLES["/use/search"][0]["values"].values()
 
 
 def scores(found: Any) -> str:
@@ -45,7 +47,7 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     ('model.compare("A man is playing a guitar.", "A man plays the guitar.", skill="similarity")', scores),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
     (
-        f'model.search("{PHARMACY[0]}", notes, top_k=2)',
+        f'model.search("{QUERY}", notes, top_k=2)',
         lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
     ),
     (
@@ -84,7 +86,7 @@ def main(folder: Path = Path("demo")) -> None:
         "ch": ch,
         "model": model,
         "passage": NUS,
-        "notes": PHARMACY[1].split("\n\n"),
+        "notes": NOTES.split("\n\n"),
         "banks": BANKS,
         "page": folder / "attention.html",
     }

@@ -19,10 +19,11 @@ import clearhead as ch
 from clearhead import inside
 from clearhead.inside.page import View
 from clearhead.studio.app import create_app
-from clearhead.studio.examples import ANIMAL
+from clearhead.studio.examples import EXAMPLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 LARGEST = 280_000  # bytes of a picture that a page of documentation loads
+ANIMAL = EXAMPLES["/look/step"][0]["values"]["text"]
 REVIEW = "The film was not good, but I loved every minute of it."
 
 

@@ -29,7 +29,7 @@ VALUES = {
 
 
 def link(entry, **more):
-    values = VALUES.get(entry.path) or (dict(entry.examples[0].values) if entry.examples else {})
+    values = VALUES.get(entry.path) or (dict(entry.examples[0]["values"]) if entry.examples else {})
     return f"{entry.path}?{urlencode({'model': HEADS[entry.head], **values, **more})}"
 
 

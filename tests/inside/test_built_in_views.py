@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import clearhead as ch
 from clearhead.inside import senses_of, summed_input, through_layers, why
 from clearhead.studio.app import ENTRIES
-from clearhead.studio.examples import ANIMAL, BERT_LARGE, PAIRS, SPAM
+from lecture_examples import ANIMAL, BERT_LARGE, PAIRS, SPAM
 
 METHODS = ["attention", "attention rollout", "gradient × input", "integrated gradients", "leave one out"]
 
@@ -48,7 +48,7 @@ def test_a_step_follows_from_the_weights_by_hand(model):
 def test_the_studio_opens_its_example_where_it_looks_at_the_animal(model):
     (example,) = ENTRIES["/look/step"].examples
     best = ch.trace(model, ANIMAL).links("it", "animal")[0]
-    assert (example.values["layer"], example.values["head"]) == (best.layer, best.head)
+    assert tuple(example["values"][name] for name in ("layer", "head")) == (best.layer, best.head)
 
 
 def test_a_layer_is_two_additions_to_the_stream(model):

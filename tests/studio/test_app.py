@@ -31,7 +31,7 @@ MODEL_OF = {
 
 def values_of(entry: Entry, example=0) -> dict[str, object]:
     """What a click on an example asks."""
-    values = dict(entry.examples[example].values) if entry.examples else {}
+    values = dict(entry.examples[example]["values"]) if entry.examples else {}
     if entry.path == "/look/why":
         values = {"text": TEXT, "use": "classify", "model": "classes"}
     elif entry.path == "/look/step":
@@ -75,7 +75,7 @@ def test_a_tagger_that_looks_at_capitals_is_at_home(tmp_path):
 def test_examples_fill_fields_that_are_there(path):
     entry = ENTRIES[path]
     for example in entry.examples:
-        assert set(example.values) <= {field.name for field in entry.fields}
+        assert set(example["values"]) <= {field.name for field in entry.fields}
 
 
 def test_a_program_gets_what_python_gives(client, run_folder):
@@ -163,14 +163,14 @@ def test_the_built_in_model_does_every_example_with_its_skills(built_in, path):
     client = TestClient(create_app(), base_url="http://localhost:8642")
     assert client.get("/api/model").json()["skills"] == sorted(SKILLS)
     for example in entry.examples:
-        if path == "/look/attention" and example.values.get("pair"):
+        if path == "/look/attention" and example["values"].get("pair"):
             continue  # the stand-in has not so many positions
-        values = {**example.values, "layer": 0, "head": 0} if path == "/look/step" else example.values
-        asked = {**values, **({"skill": example.skill} if example.skill else {})}
+        values = {**example["values"], "layer": 0, "head": 0} if path == "/look/step" else example["values"]
+        asked = {**values, **({"skill": example["skill"]} if example.get("skill") else {})}
         response = client.post(f"/api{path}", json=asked)
-        assert response.status_code == 200, (example.label, response.text)
+        assert response.status_code == 200, (example["label"], response.text)
         if path == "/use/classify":
-            assert set(response.json()["scores"]) == set(SKILLS[example.skill][1])
+            assert set(response.json()["scores"]) == set(SKILLS[example["skill"]][1])
 
 
 @pytest.mark.parametrize("path", ["/look/positions", "/look/attention", "/use/classify"])

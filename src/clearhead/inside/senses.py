@@ -3,6 +3,7 @@
 # n occurrences · L layers · D width
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.nn.functional import pad
 from clearhead.errors import BadInput, require
 from clearhead.inside.layers import layer_states
 from clearhead.inside.page import View, cosines, rounded
+from clearhead.io import read_json
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.senses import Occurrence, find_word
 
@@ -19,47 +21,7 @@ SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "shared/svg.js", "map.js", "
 LIMIT = 100  # occurrences; a table of their squares is kept for every layer
 
 # the lectures' words, each with senses and texts
-EXAMPLES: dict[str, dict[str, tuple[str, ...]]] = {
-    "bank": {
-        "money": (
-            "She went to the bank to get some money.",
-            "The bank raised its interest rates again.",
-            "He works as a clerk at a bank in the city.",
-        ),
-        "river": (
-            "He sat on the bank of the river and watched the water.",
-            "The boat was tied to the muddy bank of the stream.",
-        ),
-        "blood": (
-            "The hospital keeps rare types in its blood bank.",
-            "Donors are asked to visit the blood bank today.",
-        ),
-    },
-    "apple": {
-        "fruit": (
-            "She ate a red apple after lunch.",
-            "The apple fell from the tree in the garden.",
-            "This pie is made of one large apple and some sugar.",
-        ),
-        "company": (
-            "The shares of apple rose after the new phone was announced.",
-            "He writes software for apple in California.",
-            "The new laptop by apple is faster than the old one.",
-        ),
-    },
-    "train": {
-        "vehicle": (
-            "He took a train.",
-            "The train to London leaves at nine.",
-            "We missed the last train home.",
-        ),
-        "practise": (
-            "He likes to train in the mornings.",
-            "They train hard for the marathon.",
-            "Athletes train every day.",
-        ),
-    },
-}
+EXAMPLES: dict[str, dict[str, list[str]]] = read_json(Path(__file__).with_name("senses.json"))
 
 
 def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> View:

@@ -18,11 +18,10 @@ from starlette.types import ASGIApp
 from clearhead.errors import ClearheadError, NotFound
 from clearhead.inside.page import View, message_page
 from clearhead.studio.entry import Answer
-from clearhead.studio.pages import USES, VIEWS
+from clearhead.studio.pages import ENTRIES
 from clearhead.studio.registry import Registry
 from clearhead.studio.security import BodyTooLarge, SecurityMiddleware, read_object
 
-ENTRIES = {entry.path: entry for entry in (*VIEWS, *USES)}
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 

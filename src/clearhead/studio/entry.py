@@ -1,17 +1,19 @@
 """What a page of the studio is: its fields, its examples, and the function that answers it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from clearhead.errors import BadInput, require
 from clearhead.inside.page import View
+from clearhead.studio.examples import EXAMPLES
 
 MAX_CHARACTERS = 200_000  # of one text; a novel is cut up before it is read here
 Answer = View | dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One input of a page: "line", "text" (several lines), "number", or a choice of texts."""
 
@@ -33,25 +35,19 @@ class Field:
             return self._number(value)
         if not isinstance(value, str):
             raise BadInput(f"{self.name} must be a text, not {type(value).__name__}")
-        require(
-            len(value) <= MAX_CHARACTERS,
-            f"{self.name} has {len(value)} characters; give at most {MAX_CHARACTERS}",
-            BadInput,
-        )
-        require(
-            not self.choices or value in self.choices,
-            f"{self.name}={value[:40]!r} is not known; choose {', '.join(self.choices)}",
-            BadInput,
-        )
+        size = len(value)
+        require(size <= MAX_CHARACTERS, f"{self.name} has {size} characters; give at most {MAX_CHARACTERS}", BadInput)
+        unknown = f"{self.name}={value[:40]!r} is not known; choose {', '.join(self.choices)}"
+        require(not self.choices or value in self.choices, unknown, BadInput)
         return value
 
-    def _number(self, value: object) -> int:
-        text = value.strip() if isinstance(value, str) else value
-        number = int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 10 else text
-        if not isinstance(number, int) or isinstance(number, bool) or not self.least <= number <= self.most:
+    def _number(self, value: Any) -> int:
+        # a number of JSON, or the digits of a form; True is no number, though Python says so
+        digits = isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value.strip())
+        if not (digits or type(value) is int) or not self.least <= int(value) <= self.most:
             shown = str(value)[:40]
             raise BadInput(f"{self.name}={shown!r} is no number from {self.least} to {self.most}; give one")
-        return number
+        return int(value)
 
 
 def parse(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, Any]:
@@ -63,15 +59,6 @@ def parse(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, Any
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """Values that are one click away; for a model with skills, perhaps with one, or "" for the use's own."""
-
-    label: str
-    values: Mapping[str, str | int]
-    skill: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One page: below /look it gives a `View`, below /use what programs get as JSON.
 
@@ -81,16 +68,20 @@ class Entry:
     path: str  # the same below /api gives JSON
     question: str
     call: Callable[..., Answer]
+    fields: Sequence[Field] = ()
     title: str = ""  # else the last part of the path
     needs: Literal["model", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
-    fields: Sequence[Field] = ()
-    examples: Sequence[Example] = ()
 
     @property
     def kind(self) -> str:
         """Where it stands in the menu: "look" or "use", by its path."""
         return self.path.split("/")[1]
+
+    @property
+    def examples(self) -> list[dict[str, Any]]:
+        """What is one click away: a label, the values, and the skill if it needs one."""
+        return EXAMPLES.get(self.path, [])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it: what the page needs to ask."""
@@ -102,5 +93,5 @@ class Entry:
             "needs": self.needs,
             "head": self.head,
             "fields": [asdict(field) for field in self.fields],
-            "examples": [asdict(example) for example in self.examples],
+            "examples": [{"skill": None, **example} for example in self.examples],
         }

@@ -1,4 +1,4 @@
-"""The pages of the studio: every view and every use. To add one, add an entry."""
+"""The pages of the studio: every view and every use. To add one, add an entry to the table at the end."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,22 +16,13 @@ from clearhead.inside.input_view import MAX_POSITIONS, position_tables, summed_i
 from clearhead.inside.layers import through_layers
 from clearhead.inside.page import View, rounded
 from clearhead.inside.runs import training_runs
-from clearhead.inside.senses import EXAMPLES, senses_of
+from clearhead.inside.senses import senses_of
 from clearhead.inside.trace import trace
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
 from clearhead.pipelines.search.passages import Document
-from clearhead.studio import examples
-from clearhead.studio.entry import Entry, Example, Field
-
-TEXT = Field(name="text", label="Text", kind="text", required=True)
-PAIR = Field(name="pair", label="Second text (if any)", kind="text")
-WORD = Field(name="word", label="Word", required=True)
-BEAMS = Field(name="beams", label="Beams", kind="number", default=4, least=1, most=16)
-TOP = Field(name="top", label="How many", kind="number", default=5, least=1, most=50)
-SENTENCES = (Example("it → animal", {"text": examples.ANIMAL}), Example("bank", {"text": examples.BANK}))
-TO_TRANSLATE = tuple(Example(text, {"text": text}) for text in examples.SENTENCES_TO_TRANSLATE)
+from clearhead.studio.entry import Entry, Field
 
 
 def _attention(model: Model, text: str, pair: str | None) -> View:
@@ -42,7 +33,7 @@ def _step(model: Model, text: str, token: str, layer: int, head: int) -> View:
     return trace(model, text).step(int(token) if token.isdecimal() else token, layer, head)
 
 
-def _senses_view(model: Model, word: str, texts: str | None) -> View:
+def _map(model: Model, word: str, texts: str | None) -> View:
     return senses_of(model, word, lines_of(texts) or None)
 
 
@@ -59,104 +50,6 @@ def _runs(folders: Sequence[Path]) -> View:
     if not folders:
         raise NotFound("this studio was started without runs; start it with --runs and the folders of training runs")
     return training_runs(folders)
-
-
-VIEWS = (
-    Entry(
-        path="/look/by-hand",
-        title="Attention by hand",
-        question="How does attention compute?",
-        call=by_hand,
-        needs="nothing",
-    ),
-    Entry(
-        path="/look/input",
-        question="What does a model read?",
-        call=summed_input,
-        fields=(TEXT, PAIR),
-        examples=(Example("Be alert!", {"text": "Be alert!", "pair": "BERT will hurt!"}), *SENTENCES),
-    ),
-    Entry(
-        path="/look/positions",
-        question="How is a position written?",
-        call=position_tables,
-        needs="maybe model",
-        fields=(Field(name="length", label="Positions", kind="number", default=64, least=2, most=MAX_POSITIONS),),
-    ),
-    Entry(
-        path="/look/attention",
-        question="Who looks at whom?",
-        call=_attention,
-        fields=(TEXT, PAIR),
-        examples=(*SENTENCES, *(Example(label, {"text": a, "pair": b}) for label, a, b in examples.QUESTIONS)),
-    ),
-    Entry(
-        path="/look/step",
-        title="One token",
-        question="What does one head do to one token?",
-        call=_step,
-        fields=(
-            TEXT,
-            Field(name="token", label="Token: a word, or its number", default="1"),
-            Field(name="layer", label="Layer", kind="number", default=0),
-            Field(name="head", label="Head", kind="number", default=0),
-        ),
-        # where the built-in model links the two
-        examples=(Example("it → animal", {"text": examples.ANIMAL, "token": "it", "layer": 9, "head": 3}),),
-    ),
-    Entry(
-        path="/look/layers",
-        question="What happens from layer to layer?",
-        call=through_layers,
-        fields=(TEXT, PAIR),
-        examples=SENTENCES,
-    ),
-    Entry(
-        path="/look/senses",
-        title="Map of senses",
-        question="Does the model tell senses apart?",
-        call=_senses_view,
-        fields=(
-            WORD,
-            Field(name="texts", label="Texts with the word, one a line (if not the lectures')", kind="text"),
-        ),
-        examples=tuple(Example(word, {"word": word}) for word in EXAMPLES),
-    ),
-    Entry(
-        path="/look/why",
-        question="Why this answer?",
-        call=why,
-        fields=(
-            TEXT,
-            PAIR,
-            Field(name="use", label="Of what", choices=("classify", "answer", "fill")),
-            Field(name="target", label="Explain another answer (if any)"),
-        ),
-        examples=(
-            Example("a mask", {"text": examples.MASKS[0], "use": "fill"}, skill=""),
-            Example("spam", {"text": examples.SPAM, "use": "classify"}, skill="spam"),
-            Example(
-                "an answer",
-                {"text": examples.BERT_LARGE[0], "pair": examples.BERT_LARGE[1], "use": "answer"},
-                skill="",
-            ),
-        ),
-    ),
-    Entry(
-        path="/look/decoding",
-        title="Word by word",
-        question="How does a model write?",
-        call=_decoding,
-        head="causal_lm",
-        fields=(
-            TEXT,
-            Field(name="beams", label="Beams", kind="number", default=3, least=1, most=8),
-            Field(name="longest", label="New tokens", kind="number", default=32, least=1, most=MAX_NEW_TOKENS),
-        ),
-        examples=TO_TRANSLATE,
-    ),
-    Entry(path="/look/runs", question="How is training going?", call=_runs, needs="runs"),
-)
 
 
 def _fill(model: Model, text: str, top: int, candidates: str | None) -> dict[str, Any]:
@@ -230,101 +123,60 @@ def _translate(model: Model, text: str, beams: int) -> dict[str, Any]:
     return {"source": text, "translation": found.text, "parts": found.to_dict()["parts"]}
 
 
-USES = (
+TEXT = Field("text", "Text", "text", required=True)
+PAIR = Field("pair", "Second text (if any)", "text")
+WORD = Field("word", "Word", required=True)
+TEXTS = Field("texts", "Texts with the word, one a line", "text", required=True)
+OWN_TEXTS = Field("texts", "Texts with the word, one a line (if not the lectures')", "text")
+POSITIONS = Field("length", "Positions", "number", default=64, least=2, most=MAX_POSITIONS)
+TOKEN = Field("token", "Token: a word, or its number", default="1")
+LAYER = Field("layer", "Layer", "number", default=0)
+HEAD = Field("head", "Head", "number", default=0)
+USE = Field("use", "Of what", choices=("classify", "answer", "fill"))
+TARGET = Field("target", "Explain another answer (if any)")
+DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
+DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=MAX_NEW_TOKENS)
+BEAMS = Field("beams", "Beams", "number", default=4, least=1, most=16)
+NEW_TOKENS = Field("longest", "New tokens", "number", default=40, least=1, most=200)
+TOP = Field("top", "How many", "number", default=5, least=1, most=50)
+CANDIDATES = Field("candidates", "Rank only these words, by commas (if any)")
+QUESTION = Field("question", "Question", required=True)
+CONTEXT = Field("context", "Text to look in", "text", required=True)
+LABELS = Field("labels", "Labels of your own, by commas (for a model trained on inference)")
+FIRST = Field("first", "First text", "text", required=True)
+SECOND = Field("second", "Second text", "text", required=True)
+QUERY = Field("query", "Query", required=True)
+DOCUMENTS = Field("documents", "Documents, with empty lines between them", "text", required=True)
+METHOD = Field("method", "By", choices=("vectors", "bm25", "hybrid"), default="vectors")
+SENTENCES = Field("sentences", "Sentences", "number", default=3, least=1, most=50)
+
+PAGES = (
+    Entry("/look/by-hand", "How does attention compute?", by_hand, title="Attention by hand", needs="nothing"),
+    Entry("/look/input", "What does a model read?", summed_input, (TEXT, PAIR)),
+    Entry("/look/positions", "How is a position written?", position_tables, (POSITIONS,), needs="maybe model"),
+    Entry("/look/attention", "Who looks at whom?", _attention, (TEXT, PAIR)),
+    Entry("/look/step", "What does one head do to one token?", _step, (TEXT, TOKEN, LAYER, HEAD), title="One token"),
+    Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR)),
+    Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Map of senses"),
+    Entry("/look/why", "Why this answer?", why, (TEXT, PAIR, USE, TARGET)),
     Entry(
-        path="/use/fill",
-        question="Which word stands behind the mask?",
-        call=_fill,
-        head="masked_lm",
-        fields=(TEXT, TOP, Field(name="candidates", label="Rank only these words, by commas (if any)")),
-        examples=tuple(Example(text, {"text": text}) for text in examples.MASKS),
-    ),
-    Entry(
-        path="/use/ask",
-        question="Where in a text is the answer?",
-        call=_ask,
-        head="span",
-        fields=(
-            Field(name="question", label="Question", required=True),
-            Field(name="context", label="Text to look in", kind="text", required=True),
-            TOP,
-        ),
-        examples=tuple(Example(label, {"question": q, "context": text}) for label, q, text in examples.QUESTIONS),
-    ),
-    Entry(
-        path="/use/tag",
-        question="Which names are in a text?",
-        call=_tag,
-        head="tags",
-        fields=(TEXT,),
-        examples=tuple(Example(text, {"text": text}) for text in examples.NAMES),
-    ),
-    Entry(
-        path="/use/classify",
-        question="Which class does a text belong to?",
-        call=_classify,
-        head="classes",
-        fields=(TEXT, Field(name="labels", label="Labels of your own, by commas (for a model trained on inference)")),
-        examples=(
-            Example("spam", {"text": examples.SPAM}, skill="spam"),
-            Example("no spam", {"text": examples.HAM}, skill="spam"),
-            *(Example(text, {"text": text}, skill="sentiment") for text in examples.REVIEWS),
-        ),
-    ),
-    Entry(
-        path="/use/compare",
-        question="How do two texts relate?",
-        call=_compare,
-        head="classes",
-        fields=(
-            Field(name="first", label="First text", kind="text", required=True),
-            Field(name="second", label="Second text", kind="text", required=True),
-        ),
-        examples=tuple(Example(label, {"first": a, "second": b}) for label, a, b in examples.PAIRS),
-    ),
-    Entry(
-        path="/use/search",
-        question="Which passage fits a query?",
-        call=_search,
-        fields=(
-            Field(name="query", label="Query", required=True),
-            Field(name="documents", label="Documents, with empty lines between them", kind="text", required=True),
-            Field(name="method", label="By", choices=("vectors", "bm25", "hybrid"), default="vectors"),
-            TOP,
-        ),
-        examples=(Example("pharmacy", {"query": examples.PHARMACY[0], "documents": examples.PHARMACY[1]}),),
-    ),
-    Entry(
-        path="/use/summarise",
-        question="Which sentences say most of a text?",
-        call=_summarise,
-        fields=(TEXT, Field(name="sentences", label="Sentences", kind="number", default=3, least=1, most=50)),
-        examples=(Example("attention", {"text": examples.ARTICLE}),),
-    ),
-    Entry(
-        path="/use/senses",
-        question="What does a word mean in each place?",
-        call=_senses,
-        fields=(WORD, Field(name="texts", label="Texts with the word, one a line", kind="text", required=True)),
-        examples=tuple(
-            Example(word, {"word": word, "texts": "\n".join(text for group in texts.values() for text in group)})
-            for word, texts in EXAMPLES.items()
-        ),
-    ),
-    Entry(
-        path="/use/generate",
-        question="How might a text go on?",
-        call=_generate,
+        "/look/decoding",
+        "How does a model write?",
+        _decoding,
+        (TEXT, DRAWN_BEAMS, DRAWN_TOKENS),
+        title="Word by word",
         head="causal_lm",
-        fields=(TEXT, Field(name="longest", label="New tokens", kind="number", default=40, least=1, most=200), BEAMS),
-        examples=(Example("Once upon a time", {"text": "Once upon a time", "beams": 1}),),
     ),
-    Entry(
-        path="/use/translate",
-        question="What is it in the other language?",
-        call=_translate,
-        head="causal_lm",
-        fields=(TEXT, BEAMS),
-        examples=TO_TRANSLATE,
-    ),
+    Entry("/look/runs", "How is training going?", _runs, needs="runs"),
+    Entry("/use/fill", "Which word stands behind the mask?", _fill, (TEXT, TOP, CANDIDATES), head="masked_lm"),
+    Entry("/use/ask", "Where in a text is the answer?", _ask, (QUESTION, CONTEXT, TOP), head="span"),
+    Entry("/use/tag", "Which names are in a text?", _tag, (TEXT,), head="tags"),
+    Entry("/use/classify", "Which class does a text belong to?", _classify, (TEXT, LABELS), head="classes"),
+    Entry("/use/compare", "How do two texts relate?", _compare, (FIRST, SECOND), head="classes"),
+    Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP)),
+    Entry("/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES)),
+    Entry("/use/senses", "What does a word mean in each place?", _senses, (WORD, TEXTS)),
+    Entry("/use/generate", "How might a text go on?", _generate, (TEXT, NEW_TOKENS, BEAMS), head="causal_lm"),
+    Entry("/use/translate", "What is it in the other language?", _translate, (TEXT, BEAMS), head="causal_lm"),
 )
+ENTRIES = {entry.path: entry for entry in PAGES}
