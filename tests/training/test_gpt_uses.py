@@ -134,7 +134,7 @@ def test_the_command_line(gpt, rows, tmp_path):
     assert json.loads(done.stdout)["task"] == "instruct"
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"a": "b", "c": "d"}) + "\n")
-    with pytest.raises(BadInput, match="no prompt and answer among its columns 'a', 'c'; name them"):
+    with pytest.raises(BadInput, match="no column with a usual name for the prompt; its columns are 'a', 'c'"):
         read_instructions(other)
     other.write_text(json.dumps({"a": "b", "c": " "}) + "\n")
     with pytest.raises(BadInput, match="has an empty answer"):

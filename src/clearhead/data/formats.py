@@ -1,20 +1,20 @@
 """Files to examples: tables of texts, pairs, words and choices; SQuAD, CoNLL and DREAM."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clearhead.data.examples import ChoiceExample, Label, PairExample, QuestionExample, TextExample, WordsExample
-from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, open_table
+from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, need, open_table
 from clearhead.errors import BadInput, require
 from clearhead.io import read_json, read_lines
 
 PROMPTS = ("prompt", "instruction", "question", "input")
 ANSWERS = ("answer", "output", "response", "completion")
 CONTEXTS = ("context", "ctx", "article", "question", "startphrase", "sent1")
-ParseLabel = Callable[[object], Label]
+Value = TypeVar("Value")
 
 
 def parse_class(value: object) -> str:
@@ -59,7 +59,7 @@ def read_texts(
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
-    parse: ParseLabel = parse_class,
+    parse: Callable[[object], Label] = parse_class,
 ) -> list[TextExample]:
     """Read texts or pairs with their labels; `parse` is parse_class, parse_score or parse_classes.
 
@@ -69,32 +69,23 @@ def read_texts(
     first, second = choose_texts(table, text, pair)
     target = choose(table, "label", label, CLASSES if parse is parse_class or parse is parse_classes else SCORES)
     seconds = [None] * len(table) if second is None else strings(table, second)
-    labels = _parsed(table, target, parse)
-    return list(map(TextExample, strings(table, first), seconds, labels))
+    return list(map(TextExample, strings(table, first), seconds, _parsed(table, target, parse)))
 
 
 def read_pairs(
-    source: str | Path,
-    *,
-    first: str | None = None,
-    second: str | None = None,
-    score: str | None = None,
+    source: str | Path, *, first: str | None = None, second: str | None = None, score: str | None = None
 ) -> list[PairExample]:
     """Read pairs of texts that belong together, with a score where there is a column of that name."""
     table = open_table(source)
     left, right = choose_texts(table, first, second, need_pair=True)
-    target = choose(table, "score", score, SCORES[:-1])
-    scores = _parsed(table, target, parse_score)
-    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))  # type: ignore[arg-type]
+    scores = _parsed(table, choose(table, "score", score, SCORES[:-1]), parse_score)
+    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))
 
 
 def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
     """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
     table = open_table(source)
-    prompt, answer = choose(table, "prompt", text, PROMPTS), choose(table, "answer", pair, ANSWERS)
-    if prompt is None or answer is None:
-        there = ", ".join(map(repr, table.columns))
-        raise BadInput(f"{table.name} has no prompt and answer among its columns {there}; name them.")
+    prompt, answer = need(table, "prompt", text, PROMPTS), need(table, "answer", pair, ANSWERS)
     answers = strings(table, answer)
     empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
     require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
@@ -104,17 +95,15 @@ def read_instructions(source: str | Path, *, text: str | None = None, pair: str 
 def read_words(source: str | Path, *, words: str | None = None, tags: str | None = None) -> list[WordsExample]:
     """Read sentences that are lists of words, with a list of tags each, from json, jsonl, parquet or the hub."""
     table = open_table(source)
-    column = choose(table, "words", words, ("words", "tokens"))
-    require(column is not None, f"{table.name} has no column of words among {list(table.columns)}; name it.", BadInput)
+    sentences = _lists(table, need(table, "words", words, ("words", "tokens")))
     target = choose(table, "tags", tags, ("tags", "ner_tags", "pos_tags", "labels"))
-    sentences = _lists(table, str(column))
     if target is None:
-        return [WordsExample(tuple(sentence)) for sentence in sentences]
+        return list(map(WordsExample, sentences))
     marks = _lists(table, target)
     for row, (sentence, marked) in enumerate(zip(sentences, marks, strict=True)):
         same = len(sentence) == len(marked)
         require(same, f"{table.where(row)} has {len(sentence)} words and {len(marked)} tags.", BadInput)
-    return [WordsExample(tuple(s), tuple(m)) for s, m in zip(sentences, marks, strict=True)]
+    return list(map(WordsExample, sentences, marks))
 
 
 def read_choices(
@@ -130,42 +119,35 @@ def read_choices(
     (RACE: article, question) goes with each choice.
     """
     table = open_table(source)
-    column = choose(table, "context", context, CONTEXTS)
-    require(column is not None, f"{table.name} has no context among {list(table.columns)}; name its column.", BadInput)
+    column = need(table, "context", context, CONTEXTS)
     if choices is None:
         endings = tuple(name for name in table.columns if name.rstrip("0123456789") in ("ending", "choice", "option"))
-        choices = endings or choose(table, "choices", None, ("choices", "endings", "options"))
-    require(bool(choices), f"{table.name} has no choices among {list(table.columns)}; name their columns.", BadInput)
+        choices = endings or need(table, "choices", None, ("choices", "endings", "options"))
     if isinstance(choices, str):
         offered = _lists(table, choices)
     else:
-        offered = [list(row) for row in zip(*(strings(table, name) for name in choices or ()), strict=True)]
-    target = choose(table, "label", label, ("label", "answer", "answers"))
-    answers = _parsed(table, target, parse_class)
-    found = [
-        choice_example(start, options, None if answer is None else str(answer), table.where(row))
-        for row, (start, options, answer) in enumerate(zip(strings(table, str(column)), offered, answers, strict=True))
-    ]
+        offered = list(zip(*(strings(table, name) for name in choices), strict=True))
+    answers = _parsed(table, choose(table, "label", label, ("label", "answer", "answers")), parse_class)
     asked = choose(table, "question", None, ("question",))
-    if asked in (None, column):
-        return found
-    return [with_question(*pair) for pair in zip(found, strings(table, str(asked)), strict=True)]
+    questions = [None] * len(table) if asked in (None, column) else strings(table, str(asked))
+    rows = enumerate(zip(strings(table, column), offered, answers, questions, strict=True))
+    return [_choices(table.where(number), *row) for number, row in rows]
 
 
-def with_question(example: ChoiceExample, question: str) -> ChoiceExample:
-    """Put the question before each choice."""
-    return replace(example, choices=tuple(f"{question} {choice}" for choice in example.choices))
-
-
-def choice_example(context: str, choices: Sequence[str], answer: str | None, where: str) -> ChoiceExample:
+def _choices(
+    where: str, context: str, choices: Sequence[str], answer: str | None, question: str | None
+) -> ChoiceExample:
     """Find the right choice by its text, its number, counted from 0, or its letter, counted from A."""
     require(len(choices) >= 2, f"{where} has {len(choices)} choices; there must be 2 or more.", BadInput)
-    if answer is None or answer in choices:
-        return ChoiceExample(context, tuple(choices), None if answer is None else list(choices).index(answer))
-    letter = ord(answer) - ord("A") if len(answer) == 1 and "A" <= answer <= "Z" else len(choices)
-    number = int(answer) if answer.isdecimal() else letter
-    require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
-    return ChoiceExample(context, tuple(choices), number)
+    number = None
+    if answer in choices:
+        number = choices.index(answer)
+    elif answer is not None:
+        letter = ord(answer) - ord("A") if len(answer) == 1 and "A" <= answer <= "Z" else len(choices)
+        number = int(answer) if answer.isdecimal() else letter
+        require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
+    asked = "" if question is None else f"{question} "
+    return ChoiceExample(context, tuple(f"{asked}{choice}" for choice in choices), number)
 
 
 def strings(table: Table, column: str) -> list[str]:
@@ -176,22 +158,22 @@ def strings(table: Table, column: str) -> list[str]:
     return values  # type: ignore[return-value]
 
 
-def _lists(table: Table, column: str) -> list[list[str]]:
-    found: list[list[str]] = []
+def _lists(table: Table, column: str) -> list[tuple[str, ...]]:
+    found = []
     for row, value in enumerate(table.column(column)):
         if not (isinstance(value, list) and all(isinstance(item, str | int) for item in value)):
             raise BadInput(f"{table.where(row)} has {value!r} for {column!r}, which is no list of words.")
-        found.append([str(item) for item in value])
+        found.append(tuple(map(str, value)))
     return found
 
 
-def _parsed(table: Table, column: str | None, parse: ParseLabel) -> list[Label]:
+def _parsed(table: Table, column: str | None, parse: Callable[[object], Value]) -> list[Value | None]:
     """The labels of a column, or as many None where there is none."""
     values = [None] * len(table) if column is None else table.column(column)
+    labels: list[Value | None] = []
     # the hub's test splits have no labels, and say so in every row
     if all(value is None for value in values):
-        return [None] * len(values)
-    labels: list[Label] = []
+        return [*labels, *[None] * len(values)]
     for row, value in enumerate(values):
         try:
             labels.append(parse(value))
@@ -202,13 +184,22 @@ def _parsed(table: Table, column: str | None, parse: ParseLabel) -> list[Label]:
 
 def read_squad(path: str | Path) -> list[QuestionExample]:
     """Read all questions in the order of the file; answers are given as written, right or not (see `misplaced`)."""
-    found = [_question(*place) for place in _questions(Path(path))]
-    require(bool(found), f"{path} has no questions.", BadInput)
+    whole = read_json(path)
+    articles = whole.get("data") if isinstance(whole, dict) else None
+    require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
+    found = []
     first: dict[str, QuestionExample] = {}
-    for example in found:
-        # a question that is there twice does no harm; two questions with one id would be scored as one
-        same = first.setdefault(example.id, example) == example
-        require(same, f"{path} has two different questions with the id {example.id!r}.", BadInput)
+    for a, article in enumerate(articles or (), start=1):
+        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
+            where = f"{path}, article {a}, paragraph {p}"
+            context = _field(paragraph, "context", str, where)
+            for q, asked in enumerate(_field(paragraph, "qas", list, where), start=1):
+                example = _question(f"{where}, question {q}", context, asked)
+                # a question that is there twice does no harm; two questions with one id would be scored as one
+                same = first.setdefault(example.id, example) == example
+                require(same, f"{path} has two different questions with the id {example.id!r}.", BadInput)
+                found.append(example)
+    require(bool(found), f"{path} has no questions.", BadInput)
     return found
 
 
@@ -222,14 +213,11 @@ def read_questions(source: str | Path) -> list[QuestionExample]:
     found = []
     for row, values in enumerate(zip(*map(table.column, names), strict=True)):
         asked, where = dict(zip(names, values, strict=True)), table.where(row)
-        given = asked.get("answers")
-        if given is not None:
-            texts, starts = _field(given, "text", list, where), _field(given, "answer_start", list, where)
+        if (given := asked.pop("answers", None)) is not None:
+            texts, starts = (_field(given, name, list, where) for name in ("text", "answer_start"))
             require(len(texts) == len(starts), f"{where} has {len(texts)} answers and {len(starts)} starts.", BadInput)
-            asked["answers"] = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
-            asked["is_impossible"] = not texts
-        else:
-            asked["answers"] = []
+            answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+            asked |= {"answers": answers, "is_impossible": not texts}
         found.append(_question(where, _field(asked, "context", str, where), asked))
     return found
 
@@ -239,18 +227,6 @@ def misplaced(example: QuestionExample) -> list[tuple[str, int, str]]:
     context = example.context
     spans = [(text, start, context[max(start, 0) : max(start, 0) + len(text)]) for text, start in example.answers]
     return [(text, start, there) for text, start, there in spans if start < 0 or not text or there != text]
-
-
-def _questions(path: Path) -> Iterator[tuple[str, Any, Any]]:
-    whole = read_json(path)
-    articles = whole.get("data") if isinstance(whole, dict) else None
-    require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
-    for a, article in enumerate(articles or (), start=1):
-        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
-            where = f"{path}, article {a}, paragraph {p}"
-            context = _field(paragraph, "context", str, where)
-            for q, asked in enumerate(_field(paragraph, "qas", list, where), start=1):
-                yield f"{where}, question {q}", context, asked
 
 
 def _question(where: str, context: str, asked: Any) -> QuestionExample:
@@ -301,16 +277,11 @@ def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
 
 def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
     """Make one example of all sentences of a document, so that each word is seen in its context (as BERT's NER did)."""
-    require(
-        any(sentence.opens for sentence in sentences),
-        f"none of these sentences opens a document; {_DOCUMENT} lines of a CoNLL file say where one begins",
-        BadInput,
-    )
-    documents: list[list[WordsExample]] = []
-    for sentence in sentences:
-        if sentence.opens or not documents:
-            documents.append([])
-        documents[-1].append(sentence)
+    opens = [place for place, sentence in enumerate(sentences) if sentence.opens]
+    todo = f"{_DOCUMENT} lines of a CoNLL file say where one begins"
+    require(bool(opens), f"none of these sentences opens a document; {todo}", BadInput)
+    # what stands before the first is a document as well
+    documents = [sentences[first:last] for first, last in pairwise(sorted({0, *opens, len(sentences)}))]
     return [
         WordsExample(
             words=tuple(word for sentence in document for word in sentence.words),
@@ -324,13 +295,10 @@ def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
 
 def to_iob2(tags: Sequence[str]) -> list[str]:
     """Write every first tag of an entity with B-; IOB1 does so only between neighbours of the same type."""
-    found: list[str] = []
-    before = "O"
-    for tag in tags:
-        starts = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
-        found.append(f"B-{tag[2:]}" if starts else tag)
-        before = tag
-    return found
+    return [
+        f"B-{tag[2:]}" if tag.startswith("I-") and (before == "O" or before[2:] != tag[2:]) else tag
+        for before, tag in zip(("O", *tags), tags, strict=False)
+    ]
 
 
 def is_dream(source: str | Path) -> bool:
@@ -347,12 +315,10 @@ def read_dream(path: str | Path) -> list[ChoiceExample]:
     for number, record in enumerate(read_json(path), start=1):
         where = f"{path}, dialogue {number}"
         try:
-            turns, questions, _ = record
-            for asked in questions:
-                example = choice_example("\n".join(turns), asked["choice"], asked["answer"], where)
-                found.append(with_question(example, asked["question"]))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, BadInput):
-                raise
+            context = "\n".join(record[0])
+            found += [
+                _choices(where, context, asked["choice"], asked["answer"], asked["question"]) for asked in record[1]
+            ]
+        except (LookupError, TypeError):
             raise BadInput(f"{where} is not [[turns], [questions], id] as DREAM has it.") from None
     return found

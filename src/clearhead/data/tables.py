@@ -4,13 +4,33 @@ import csv
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import optional, parse_json
+from clearhead.io import optional, parse_json, read_json, read_lines, read_text
+
+log = logging.getLogger(__name__)
+
+TEXTS = ("sentence", "text", "review", "message", "content", "document")
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("#1 String", "#2 String"),
+    ("sentence_A", "sentence_B"),
+    ("text1", "text2"),
+    ("anchor", "positive"),
+    ("first", "second"),
+    ("text", "pair"),
+    ("query", "passage"),
+)
+CLASSES = ("gold_label", "label", "labels", "class", "category", "Quality", "is_duplicate", "entailment_judgment")
+SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "relevance", "label")
 
 Row = Sequence[object]
 
@@ -33,11 +53,8 @@ class Table:
 
     def column(self, name: str) -> list[object]:
         """All values of one column."""
-        require(
-            name in self.columns,
-            f"{self.name} has no column {name!r}; it has {', '.join(map(repr, self.columns))}.",
-            BadInput,
-        )
+        there = ", ".join(map(repr, self.columns))
+        require(name in self.columns, f"{self.name} has no column {name!r}; it has {there}.", BadInput)
         at = self.columns.index(name)
         return [row[at] for row in self.rows]
 
@@ -46,26 +63,18 @@ class Table:
         return f"{self.name}, {self.unit} {self.numbers[row]}"
 
 
-def read_table(path: str | Path, header: Sequence[str] | None = None) -> Table:
-    """Read a file by its ending; `header` names the columns of a csv or tsv file whose first line is data already.
+def open_table(source: str | Path, header: Sequence[str] | None = None) -> Table:
+    """Read a data set of the hub, or a file by its ending: csv, json, jsonl, parquet; any other is read as tsv.
 
-    A tsv file has no quotes (as in GLUE); anything that is not csv, json, jsonl or parquet is read as tsv.
+    `header` names the columns of a csv or tsv file whose first line is data already. A tsv file has no quotes (as in
+    GLUE); CoLA's, WikiQA's and the SMS collection's are known without a header.
     """
-    path = Path(path)
+    if isinstance(source, str) and source.startswith("hub:"):
+        return read_hub(source)
+    path = Path(source)
     if path.suffix == ".parquet":
-        require(path.is_file(), f"There is no file {path}; check the name.", NotFound)
         return _parquet(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="" if path.suffix == ".csv" else "\n") as file:
-            if path.suffix in (".json", ".jsonl"):
-                return _records(path, file)
-            return _lines(path, file, header)
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}; check the name.") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it.") from None
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}).") from None
+    return _records(path) if path.suffix in (".json", ".jsonl") else _lines(path, header)
 
 
 def from_records(
@@ -77,42 +86,53 @@ def from_records(
     return Table(name, columns, rows, unit, numbers or range(1, len(rows) + 1))
 
 
-def _lines(path: Path, file: TextIO, header: Sequence[str] | None) -> Table:
+def _lines(path: Path, header: Sequence[str] | None) -> Table:
     rows: list[Row] = []
     numbers: list[int] = []
-    columns = None if header is None else tuple(header)
+    columns = header
     blank: int | None = None
-    for line, fields in _csv(path, file) if path.suffix == ".csv" else _tsv(file):
+    for line, fields in _csv(path) if path.suffix == ".csv" else _tsv(path):
         if not fields:
             blank = blank or line
             continue
         require(blank is None, f"{path}, line {blank} is empty; take it out.", BadInput)
-        if columns is None:
-            columns = tuple(fields)
+        if columns is None and (columns := _published_header(path, fields)) is None:
+            columns = fields
             repeated = sorted({column for column in columns if columns.count(column) > 1})
             require(not repeated, f"{path} has two columns named {', '.join(map(repr, repeated))}.", BadInput)
             continue
-        require(
-            len(fields) == len(columns),
-            f"{path}, line {line} has {len(fields)} columns, not {len(columns)} ({', '.join(columns)}).",
-            BadInput,
-        )
+        told = f"{len(fields)} columns, not {len(columns)} ({', '.join(columns)})"
+        require(len(fields) == len(columns), f"{path}, line {line} has {told}.", BadInput)
         rows.append(fields)
         numbers.append(line)
-    return Table(str(path), columns or (), rows, "line", numbers)
+    return Table(str(path), tuple(columns or ()), rows, "line", numbers)
 
 
-def _tsv(file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(file, start=1):
-        line = line.rstrip("\r\n")
-        yield number, line.split("\t") if line else []
+def _published_header(path: Path, fields: list[str]) -> tuple[str, ...] | None:
+    if path.suffix == ".csv":
+        return None
+    match fields:
+        case ["ham" | "spam", _]:
+            header: tuple[str, ...] = ("label", "text")
+        case [_, _, "0" | "1"]:
+            header = ("question", "sentence", "label")
+        case [_, "0" | "1", "" | "*", _]:
+            header = ("source", "label", "mark", "sentence")
+        case _:
+            return None
+    log.info("%s: no header line; the columns are taken to be %s.", path, ", ".join(header))
+    return header
 
 
-def _csv(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
+def _tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return enumerate((line.split("\t") if line else [] for line in read_lines(path)), start=1)
+
+
+def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     before = csv.field_size_limit(sys.maxsize)  # the limit belongs to the whole process: it is put back
     line = 1
     try:
-        reader = csv.reader(file, strict=True)
+        reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
         for fields in reader:
             yield line, fields
             line = reader.line_num + 1
@@ -122,26 +142,26 @@ def _csv(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(before)
 
 
-def _records(path: Path, file: TextIO) -> Table:
+def _records(path: Path) -> Table:
     if path.suffix == ".json":
-        whole = parse_json(file.read(), str(path))
+        whole = read_json(path)
         found: Any = whole.get("data") if isinstance(whole, dict) else whole
         require(isinstance(found, list), f'{path} is neither a list of records nor {{"data": [records]}}.', BadInput)
         unit, numbers = "record", list(range(1, len(found) + 1))
     else:
-        lines = [(number, line) for number, line in enumerate(file, start=1) if line.strip()]
-        found = [parse_json(line, f"{path}, line {number}") for number, line in lines]
-        unit, numbers = "line", [number for number, _ in lines]
+        lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
+        found = [parse_json(line, f"{path}, line {number}") for number, line in lines.items()]
+        unit, numbers = "line", list(lines)
     for number, record in zip(numbers, found, strict=True):
         require(isinstance(record, dict), f"{path}, {unit} {number} is not a record with named fields.", BadInput)
     return from_records(str(path), found, unit, numbers)
 
 
 def _parquet(path: Path) -> Table:
+    require(path.is_file(), f"There is no file {path}; check the name.", NotFound)
     pyarrow: Any = optional("pyarrow", f"reading {path}")
-    read: Callable[[Path], Any] = optional("pyarrow.parquet", f"reading {path}").read_table
     try:
-        records = read(path).to_pylist()
+        records = optional("pyarrow.parquet", f"reading {path}").read_table(path).to_pylist()
     except pyarrow.ArrowException as error:
         raise BadInput(f"{path} is not parquet ({error}).") from None
     return from_records(str(path), records)
@@ -163,15 +183,11 @@ def open_hub(name: str, *, streaming: bool = False) -> Any:
         f"{name!r} is not a data set of the hub; write hub:owner/name, hub:owner/name:config:split.",
         BadInput,
     )
-    config, split = None, "train"
-    if len(more) == 2:
-        config, split = more
-    elif more:
-        config, split = (None, more[0]) if _SPLIT.fullmatch(more[0]) else (more[0], "train")
+    split = more.pop() if len(more) == 2 or (more and _SPLIT.fullmatch(more[0])) else "train"
     datasets: Any = optional("datasets", f"reading {name}")
     options = {"streaming": True} if streaming else {}
     try:
-        return datasets.load_dataset(owner, config, split=split, **options)
+        return datasets.load_dataset(owner, more[0] if more else None, split=split, **options)
     except Exception as error:  # the library raises many kinds
         reason = str(error).partition("\n")[0]
         raise NotFound(f"The data set {name!r} cannot be had ({reason}); check name, config and split.") from None
@@ -180,54 +196,18 @@ def open_hub(name: str, *, streaming: bool = False) -> Any:
 def read_hub(name: str) -> Table:
     """Read a data set of the hub whole; classes come by name, not by number."""
     found = open_hub(name)
-    spelled = {column: _class_names(feature) for column, feature in found.features.items()}
-    records = [
-        {column: _spell(value, spelled[column]) for column, value in record.items()} for record in found.to_list()
-    ]
+    inner = {column: getattr(feature, "feature", feature) for column, feature in found.features.items()}
+    names = {column: getattr(feature, "names", None) for column, feature in inner.items()}
+    records = [{column: _spell(value, names[column]) for column, value in row.items()} for row in found.to_list()]
     return from_records(name, records)
 
 
-def _class_names(feature: Any) -> list[str] | None:
-    names = getattr(getattr(feature, "feature", feature), "names", None)
-    return names if isinstance(names, list) else None
-
-
-def _spell(value: Any, names: list[str] | None) -> Any:
-    if names is None or value is None:
+def _spell(value: Any, names: Any) -> Any:
+    if not isinstance(names, list) or value is None:
         return value
     if isinstance(value, list):
         return [_spell(item, names) for item in value]
     return names[value] if value >= 0 else None  # -1 is the hub's way to say that there is no label
-
-
-log = logging.getLogger(__name__)
-
-TEXTS = ("sentence", "text", "review", "message", "content", "document")
-PAIRS = (
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("#1 String", "#2 String"),
-    ("sentence_A", "sentence_B"),
-    ("text1", "text2"),
-    ("anchor", "positive"),
-    ("first", "second"),
-    ("text", "pair"),
-    ("query", "passage"),
-)
-CLASSES = ("gold_label", "label", "labels", "class", "category", "Quality", "is_duplicate", "entailment_judgment")
-SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "relevance", "label")
-
-
-def open_table(source: str | Path) -> Table:
-    """Read a file, or a data set of the hub; CoLA's, WikiQA's and the SMS collection's are known without a header."""
-    if isinstance(source, str) and source.startswith("hub:"):
-        return read_hub(source)
-    header = _published_header(Path(source))
-    if header is not None:
-        log.info("%s: no header line; the columns are taken to be %s.", source, ", ".join(header))
-    return read_table(source, header)
 
 
 def choose(table: Table, role: str, given: str | None, usual: Sequence[str]) -> str | None:
@@ -241,25 +221,28 @@ def choose(table: Table, role: str, given: str | None, usual: Sequence[str]) -> 
     return found
 
 
+def need(table: Table, role: str, given: str | None, usual: Sequence[str]) -> str:
+    """The same, for a column that must be there."""
+    found = choose(table, role, given, usual)
+    require(found is not None, _missing(table, None, role), BadInput)
+    return str(found)
+
+
 def choose_texts(
     table: Table, text: str | None, pair: str | None, *, need_pair: bool = False
 ) -> tuple[str, str | None]:
     """Find the columns of one text or two; a text that is given without a pair stands alone."""
-    require(
-        pair is None or text is not None, f"Give the column of the first text too, not only pair={pair!r}.", BadInput
-    )
+    alone = pair is not None and text is None
+    require(not alone, f"Give the column of the first text too, not only pair={pair!r}.", BadInput)
     if text is not None and (pair is not None or not need_pair):
-        second = None if pair is None else choose(table, "second text", pair, ())
-        return choose(table, "text", text, ()) or text, second
+        return need(table, "text", text, ()), choose(table, "second text", pair, ())
     lower = [column.lower() for column in table.columns]
     for first, second in PAIRS:
         if first.lower() in lower and second.lower() in lower:
             names = table.columns[lower.index(first.lower())], table.columns[lower.index(second.lower())]
             log.info("%s: the texts are taken from columns %r and %r.", table.name, *names)
             return names
-    found = None if need_pair else choose(table, "text", None, TEXTS)
-    require(found is not None, _missing(table, None, "two texts" if need_pair else "text"), BadInput)
-    return str(found), None
+    return need(table, "two texts", None, ()) if need_pair else need(table, "text", None, TEXTS), None
 
 
 def _missing(table: Table, name: str | None, role: str) -> str:
@@ -267,17 +250,3 @@ def _missing(table: Table, name: str | None, role: str) -> str:
     what = f"no column {name!r}" if name is not None else "no column with a usual name"
     todo = "Name the column, or give a header if the file has none"
     return f"{table.name} has {what} for the {role}; its columns are {there}. {todo}."
-
-
-def _published_header(path: Path) -> tuple[str, ...] | None:
-    if path.suffix in (".csv", ".json", ".jsonl", ".parquet") or not path.is_file():
-        return None
-    with path.open("rb") as file:
-        fields = file.readline().decode("utf-8-sig", errors="replace").split("\t")
-    if len(fields) == 2 and fields[0] in ("ham", "spam"):
-        return "label", "text"
-    if len(fields) == 3 and fields[2].strip() in ("0", "1"):
-        return "question", "sentence", "label"
-    if len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):
-        return "source", "label", "mark", "sentence"
-    return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clearhead.data.formats import strings
-from clearhead.data.tables import choose, open_table
+from clearhead.data.tables import need, open_table
 from clearhead.errors import BadInput, check_lengths, require
 from clearhead.io import read_lines, write_text
 
@@ -63,11 +63,7 @@ def read_summaries(source: str | Path, column: str | None = None) -> list[str]:
         require(column is None, f"{source} has lines, no column {column!r}; leave the name out", BadInput)
         return [line.split("\t")[-1] for line in read_lines(Path(source))]
     table = open_table(source)
-    chosen = choose(table, "summary", column, _COLUMNS)
-    there = ", ".join(map(repr, table.columns))
-    message = f"{source} has no column with a usual name for the summary; its columns are {there}. Name it with --pair."
-    require(chosen is not None, message, BadInput)
-    return strings(table, str(chosen))
+    return strings(table, need(table, "summary", column, _COLUMNS))
 
 
 def write_summaries(path: Path, summaries: Sequence[str]) -> None:
