@@ -1,11 +1,43 @@
-"""ELECTRA: draws follow the generator's softmax, and every label says exactly whether the token is another one."""
+"""Objectives of language models: what is counted, drawn and judged."""
 
+import math
+
+import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from clearhead.data.batch import Batch
-from clearhead.objectives.language import corrupt, replaced_tokens, sample_tokens
+from clearhead.data.batch import IGNORE_INDEX, Batch
+from clearhead.data.pretraining import with_neighbours
+from clearhead.evaluation.perplexity import perplexity
+from clearhead.objectives.language import agreement, causal_lm, corrupt, replaced_tokens, sample_tokens
+
+
+def test_only_what_follows_is_counted():
+    batch = with_neighbours(Batch.of([[1, 2, 3], [4]]))
+    logits = torch.randn(4, 6)
+    loss = causal_lm(logits, batch.targets["next"])
+    assert_close(loss.total, F.cross_entropy(logits[:2], torch.tensor([2, 3]), reduction="sum"))
+    assert int(loss.count) == 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_smoothing_changes_the_loss_and_not_the_perplexity(smoothing):
+    logits, labels = torch.randn(5, 7), torch.tensor([1, IGNORE_INDEX, 3, 4, 6])
+    loss = causal_lm(logits, labels, label_smoothing=smoothing)
+    kept = labels != IGNORE_INDEX
+    logp = logits[kept].log_softmax(-1)
+    nll = -logp.gather(1, labels[kept].unsqueeze(1)).sum()
+    assert_close(loss.total, (1 - smoothing) * nll - smoothing * logp.mean(-1).sum())
+    assert_close(loss.metrics["nll"][0], nll)
+    assert perplexity([float(loss.metrics["nll"][0])], [4]) == pytest.approx(math.exp(float(nll) / 4))
+
+
+def test_nothing_to_learn_is_a_loss_of_zero():
+    loss = causal_lm(torch.randn(2, 3), torch.tensor([IGNORE_INDEX, IGNORE_INDEX]), label_smoothing=0.1)
+    assert float(loss.total) == 0
+    assert int(loss.count) == 0
+
 
 torch.set_num_threads(1)
 MASK = 4
@@ -58,3 +90,17 @@ def test_all_tokens_are_judged():
     assert_close(loss.mean, F.binary_cross_entropy(logits.sigmoid(), replaced.float()))
     assert [int(x) for x in loss.metrics["accuracy"]] == [2, 4]
     assert [int(x) for x in loss.metrics["recall"]] == [1, 2]
+
+
+def test_it_is_half_of_the_mean_of_both_divergences():
+    first, second = torch.randn(2, 5, 7)
+    p, q = first.log_softmax(-1), second.log_softmax(-1)
+    both = F.kl_div(q, p, log_target=True, reduction="sum") + F.kl_div(p, q, log_target=True, reduction="sum")
+    loss = agreement(torch.cat([first, second]))
+    assert_close(loss.total, both / 4)
+    assert loss.count == 5
+
+
+def test_two_equal_readings_agree():
+    logits = torch.randn(4, 9)
+    assert float(agreement(logits.repeat(2, 1)).total) == 0
