@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import inspect
+import json
 import shutil
 import subprocess
 import sys
@@ -130,3 +131,10 @@ def test_examples_run(name, at_home):
     told: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append)
     assert not told, "".join(told)
+
+
+def test_results_are_records_that_json_holds():
+    found = peers("BertForQuestionAnswering").ours.answer("what?", "a mask, a bank", top_k=2).to_dict()
+    assert list(found) == ["answer", "start", "end", "score", "null_score", "candidates"]
+    assert [list(one) for one in found["candidates"]] == [["text", "start", "end", "score", "logit"]] * 2
+    assert json.loads(json.dumps(found)) == found

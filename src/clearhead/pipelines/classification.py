@@ -5,13 +5,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.io import Progress, in_wholes
+from clearhead.io import Progress, Record, in_wholes
 from clearhead.nn.heads import Network
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.runner import (
@@ -29,7 +28,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class Classes(Record):
     """The best label with its score, and the scores of all labels (or of the best `top_k`), the best first.
 
     Scores are probabilities that sum to 1; with several labels at once, each is one by itself; of a regression, or a
@@ -39,10 +38,6 @@ class Classes:
     label: str
     score: float
     scores: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"label": self.label, "score": self.score, "scores": self.scores}
 
 
 def classify(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, require
-from clearhead.io import optional
+from clearhead.io import Record, optional
 from clearhead.pipelines.embedding import Vectors
 
 _BLOCK = 1024  # rows and columns of one product: 4 MB
@@ -35,7 +35,7 @@ def near_pairs(vectors: Vectors, threshold: float) -> Iterator[tuple[NDArray[np.
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Record):
     """The places of its texts, in order; `centre` is the one nearest to their mean."""
 
     members: tuple[int, ...]
@@ -93,17 +93,13 @@ def _centre(vectors: Vectors, members: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Record):
     """Text `second` repeats text `first`, which stands before it; a copy has score 1, others their cosine."""
 
     first: int
     second: int
     score: float
     exact: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"first": self.first, "second": self.second, "score": self.score, "exact": self.exact}
 
 
 def duplicates(texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors], threshold: float) -> list[Duplicate]:

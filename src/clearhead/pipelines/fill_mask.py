@@ -5,21 +5,20 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, check_head, chunks_of_text, run, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Record):
     """A token for a mask (masks are counted from 0), its probability and id, and the text with it in its place."""
 
     token: str
@@ -28,20 +27,12 @@ class Prediction:
     mask: int
     id: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"token": self.token, "score": self.score, "sequence": self.sequence, "mask": self.mask, "id": self.id}
-
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Record):
     """The best predictions for the first mask, then those for the second, and so on."""
 
     predictions: tuple[Prediction, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"predictions": [one.to_dict() for one in self.predictions]}
 
 
 def fill(

@@ -15,7 +15,7 @@ from clearhead.decoding.config import Controls, GenerationConfig, GenerationOpti
 from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
@@ -197,7 +197,7 @@ _HALF = "\ufffd"  # what a character whose bytes are not all there is decoded to
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Written(Record):
     """New text. `score` is its log probability, of beams for a length of one; `ended`: not cut off by the limit."""
 
     text: str

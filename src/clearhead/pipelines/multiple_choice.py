@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.nn.heads import Network
 from clearhead.pipelines.classification import merged
 from clearhead.pipelines.runner import check_head, chunks_of_text, inputs_of_pairs, per_sequence, run_head
@@ -19,17 +18,13 @@ Question = tuple[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """The chosen candidate, where it stands among the given ones, and the probability of each, in the given order."""
 
     text: str
     index: int
     score: float
     scores: tuple[float, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"text": self.text, "index": self.index, "score": self.score, "scores": list(self.scores)}
 
 
 def choose(

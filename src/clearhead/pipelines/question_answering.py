@@ -5,7 +5,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
 from clearhead.text import Pieces, Tokenizer, Window
@@ -72,7 +72,7 @@ _LONGEST = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Record):
     """A possible answer: context[start:end], its probability, and its logit (start + end)."""
 
     text: str
@@ -83,7 +83,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """The best answer, or None for text, start and end where the model abstains; `score` is its probability.
 
     `candidates` are the n best spans, also when it abstains. `margin` is by how much "no answer" beats the best span:
@@ -104,14 +104,8 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "answer": self.text,
-            "start": self.start,
-            "end": self.end,
-            "score": self.score,
-            "null_score": self.null_score,
-            "candidates": [asdict(one) for one in self.candidates],
-        }
+        found = Record.to_dict(self)  # slots make another class of this one, which super() does not know
+        return {"answer": found.pop("text"), **found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, NotFound, require
+from clearhead.io import Record
 from clearhead.pipelines.embedding import TokenVectors, unit
 
 
@@ -49,7 +50,7 @@ _SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Record):
     """The word in one place: `text` is a verbatim slice, texts[index][start:end]; `sense` counts from 0."""
 
     text: str
@@ -58,13 +59,9 @@ class Occurrence:
     end: int
     sense: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"text": self.text, "index": self.index, "start": self.start, "end": self.end, "sense": self.sense}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Senses:
+class Senses(Record):
     """All occurrences, in order, and the cosine of each pair, (M, M); sense 0 is the one with most occurrences."""
 
     occurrences: tuple[Occurrence, ...]
@@ -77,10 +74,6 @@ class Senses:
         for place, one in enumerate(self.occurrences):
             found[one.sense].append(place)
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"occurrences": [one.to_dict() for one in self.occurrences], "cosines": self.cosines.tolist()}
 
 
 def find_word(forms: Sequence[str], text: str) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clearhead.decoding.config import GenerationOptions, check_length, with_beams
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.generation import Generator, best_or_all
@@ -27,7 +27,7 @@ _COPY = 0.95  # a sentence this near to a chosen one says nothing new
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Record):
     """A verbatim slice of the text, text[start:end], and how central it is: 1 is the average."""
 
     text: str
@@ -35,13 +35,9 @@ class Sentence:
     end: int
     score: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"text": self.text, "start": self.start, "end": self.end, "score": self.score}
-
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Record):
     """The chosen sentences, in the order of the text."""
 
     sentences: tuple[Sentence, ...]

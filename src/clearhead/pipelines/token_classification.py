@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.nn.heads import Network
 from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
 from clearhead.text import Tokenizer, Window
@@ -27,7 +27,7 @@ _OPENING = ("B-", "S-", "U-")  # an entity starts here, whatever stands before
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Record):
     """A slice of the text with its label and score: text[start:end]."""
 
     text: str
@@ -35,10 +35,6 @@ class Labelled:
     start: int
     end: int
     score: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"text": self.text, "label": self.label, "start": self.start, "end": self.end, "score": self.score}
 
 
 def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
@@ -137,7 +133,7 @@ Strategy = Literal["simple", "first", "average", "max"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Record):
     """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
 
     Texts are verbatim slices, text[start:end]; of a list of words, offsets count characters of " ".join(words).

@@ -9,7 +9,7 @@ from typing import Any
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.io import Progress
+from clearhead.io import Progress, Record
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
@@ -89,28 +89,20 @@ _SLACK = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """A chunk of the text, what was written for it, and its score as in `Written`."""
 
     source: str
     text: str
     score: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"source": self.source, "text": self.text, "score": self.score}
-
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(Record):
     """A text written anew, such as its translation, and the parts it was put together from."""
 
     text: str
     parts: tuple[Part, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"text": self.text, "parts": [part.to_dict() for part in self.parts]}
 
     def __str__(self) -> str:
         return self.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, renamed, require
 from clearhead.hub.weights import digest, read_tensors, write_tensors
-from clearhead.io import Progress, read_object, staged, write_json
+from clearhead.io import Progress, Record, read_object, staged, write_json
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
@@ -43,7 +43,7 @@ _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.j
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record):
     """A passage that was found: a verbatim slice, document[start:end], of the document that `source` names.
 
     The score is a cosine, a BM25 score, a sum of reciprocal ranks, or a cross-encoder's, as the search was asked.
@@ -54,10 +54,6 @@ class Hit:
     start: int
     end: int
     score: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
