@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from itertools import zip_longest
@@ -153,7 +154,8 @@ def run(
         if waiting is not None:
             yield divide(waiting[0].cpu(), waiting[1])
 
-    with torch.inference_mode(), evaluating(module):
+    training = any(part.training for part in module.modules())  # which is seldom
+    with torch.inference_mode(), evaluating(module) if training else nullcontext():
         outputs = _side_by_side(compute, groups) if on_cpu else queued()
         for group, parts in zip(groups, outputs, strict=True):
             done = 0
