@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+from tokenizers.normalizers import BertNormalizer
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.shards import Shards, tokenise
 from clearhead.text import Tokenizer
-from clearhead.text.families import bert, bert_normalizer
+from clearhead.text.families import bert
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -16,7 +17,7 @@ SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def word_tokenizer() -> Tokenizer:
     """Words w0 … w9, which go on with ##0 … ##39: w721 is w7 and ##21."""
     tokens = [*SPECIALS, *(f"w{i}" for i in range(10)), *(f"##{i}" for i in range(40)), "."]
-    return Tokenizer(bert({token: i for i, token in enumerate(tokens)}, bert_normalizer(lowercase=True)))
+    return Tokenizer(bert({token: i for i, token in enumerate(tokens)}, BertNormalizer()))
 
 
 def write_corpus(path: Path, documents: int = 40, seed: int = 0) -> list[str]:

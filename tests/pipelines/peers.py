@@ -70,3 +70,12 @@ def _outspoken(network: Any) -> Any:
             if name.startswith(("classifier", "qa_outputs")):
                 parameter.mul_(5 if name.endswith("weight") else 0)
     return network
+
+
+def word_spans(encoding):
+    """The words of one text, each with its first and last character."""
+    spans = {}
+    for word, offset in zip(encoding.words, encoding.offsets, strict=True):
+        if word is not None:
+            spans[word] = (spans.get(word, offset)[0], offset[1])
+    return spans

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.errors import BadInput
 from clearhead.pipelines.token_classification import Labelled, entities_of
-from pipelines.peers import LONG, SENTENCES, TAGS, peers
+from pipelines.peers import LONG, SENTENCES, TAGS, peers, word_spans
 from text.strategies import any_strings
 
 STRATEGIES = ["simple", "first", "average", "max"]
@@ -62,10 +62,11 @@ def test_a_word_has_the_label_of_its_first_piece(model):
     with torch.no_grad():
         scores = model.network("tags", torch.tensor([encoding.ids]))[0].softmax(-1)
     words = model.tag(text).words
-    firsts = encoding.first_pieces()
-    assert [word.label for word in words] == [TAGS[int(scores[i].argmax())] for i in firsts.values()]
-    assert [(word.start, word.end) for word in words] == [encoding.span_of_word(word) for word in firsts]
-    assert [word.score for word in words] == pytest.approx([float(scores[i].max()) for i in firsts.values()], abs=1e-5)
+    spans = word_spans(encoding)
+    firsts = [encoding.words.index(word) for word in spans]
+    assert [word.label for word in words] == [TAGS[int(scores[i].argmax())] for i in firsts]
+    assert [(word.start, word.end) for word in words] == list(spans.values())
+    assert [word.score for word in words] == pytest.approx([float(scores[i].max()) for i in firsts], abs=1e-5)
 
 
 def test_words_that_are_given_are_kept(model):
@@ -96,9 +97,8 @@ def test_each_piece_of_a_long_text_counts_where_it_sees_most(model):
     for window in ch.windows(model.tokenizer, text, length=limit):
         with torch.no_grad():
             labels = model.network("tags", torch.tensor([window.encoding.ids]))[0].argmax(-1).tolist()
-        firsts = set(window.encoding.first_pieces().values())
-        before = window.encoding.words[window.best.start - 1] if window.best else None
-        expected += [TAGS[labels[i]] for i in window.best if i in firsts and window.encoding.words[i] != before]
+        words = window.encoding.words
+        expected += [TAGS[labels[i]] for i in window.best if words[i] != words[i - 1]]
     assert [word.label for word in model.tag(text).words] == expected
     assert "".join(word.text for word in model.tag(LONG).words) == LONG.replace(" ", "")
 

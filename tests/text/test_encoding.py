@@ -1,5 +1,7 @@
 """Encodings: where pieces stand, which words they are of, and, beside the ids, which words have capitals."""
 
+from itertools import groupby
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +12,10 @@ from clearhead.text import Tokenizer, windows
 from .strategies import any_strings, small_texts
 
 
-def test_pieces_of_word(bert: Tokenizer) -> None:
+def test_each_piece_knows_its_word(bert: Tokenizer) -> None:
     encoding = bert.encode("alerts hurt", "alerting!")
     assert encoding.tokens == ["[CLS]", "alert", "##s", "hurt", "[SEP]", "alert", "##ing", "!", "[SEP]"]
-    assert encoding.pieces_of_word(0) == range(1, 3)
-    assert encoding.pieces_of_word(1) == range(3, 4)
-    assert encoding.pieces_of_word(0, part=1) == range(5, 7)
-    assert not encoding.pieces_of_word(9)
-    assert encoding.first_pieces() == {0: 1, 1: 3}
-    assert encoding.first_pieces(part=1) == {0: 5, 1: 7}
+    assert encoding.words == [None, 0, 0, 1, None, 0, 0, 1, None]
 
 
 def test_spans_and_characters(bert: Tokenizer) -> None:
@@ -27,21 +24,14 @@ def test_spans_and_characters(bert: Tokenizer) -> None:
     start = text.index("alerts")
     pieces = encoding.pieces_of_span(start, start + len("alerts"), part=1)
     assert [encoding.tokens[i] for i in pieces] == ["alert", "##s"]
-    assert slice(*encoding.span_of_pieces(pieces[0], pieces[-1])) == slice(start, start + 6)
-    assert encoding.span_of_word(4, part=1) == (start, start + 6)
-    assert encoding.span_of_word(40, part=1) is None
+    assert [encoding.offsets[i] for i in pieces] == [(start, start + 5), (start + 5, start + 6)]
     assert not encoding.pieces_of_span(2, 3, part=1)
     assert not encoding.pieces_of_span(100, 200, part=1)
 
 
-def test_a_span_of_pieces_lies_in_one_text(bert: Tokenizer) -> None:
-    encoding = bert.encode("a b", "c d")
-    with pytest.raises(BadInput, match="Tokens 1 to 4 are not a run inside one text"):
-        encoding.span_of_pieces(1, 4)
-    with pytest.raises(BadInput, match="Tokens 0 to 1"):
-        encoding.span_of_pieces(0, 1)
+def test_a_span_is_of_a_text_that_is_there(bert: Tokenizer) -> None:
     with pytest.raises(BadInput, match=r"Part 2 asked of an encoding of 2 text\(s\)"):
-        encoding.pieces_of_word(0, part=2)
+        bert.encode("a b", "c d").pieces_of_span(0, 1, part=2)
 
 
 @given(small_texts, st.data())
@@ -61,30 +51,27 @@ def test_pieces_of_span_are_those_that_touch_it(tokenizer: Tokenizer, text: str,
 
 def test_words_given_by_the_user(bert: Tokenizer) -> None:
     words = ["BERT's", "", "alerts", "\u200b", "hurt!"]
-    encoding = bert.encode_words(words)
-    assert encoding.tokens == ["[CLS]", "bert", "[UNK]", "[UNK]", "alert", "##s", "hurt", "!", "[SEP]"]
-    assert encoding.words == [None, 0, 0, 0, 2, 2, 4, 4, None]
-    assert encoding.first_pieces() == {0: 1, 2: 4, 4: 6}
-    joined = " ".join(words)
-    start, end = encoding.span_of_word(4) or (0, 0)
-    assert joined[start:end] == "hurt!"
+    (pieces,) = bert.words_batch([words])
+    assert pieces.tokens == ["bert", "[UNK]", "[UNK]", "alert", "##s", "hurt", "!"]
+    assert pieces.words == [0, 0, 0, 2, 2, 4, 4]
+    assert " ".join(words)[pieces.offsets[5][0] : pieces.offsets[6][1]] == "hurt!"
 
 
 @given(st.lists(st.text(st.sampled_from("abelrt'!é你"), min_size=1, max_size=8), max_size=8))
 def test_no_piece_is_lost_or_shared_between_words(tokenizer: Tokenizer, words: list[str]) -> None:
-    encoding = tokenizer.encode_words(words)
+    (pieces,) = tokenizer.words_batch([words])
     joined = " ".join(words)
-    assert encoding.ids == tokenizer.encode(joined).ids
-    for i in encoding.first_pieces():
-        start, end = encoding.span_of_word(i) or (0, 0)
-        assert joined[start:end] == words[i]
-    assert list(encoding.first_pieces()) == list(range(len(words)))
+    assert pieces.ids == tokenizer.pieces(joined).ids
+    found = groupby(zip(pieces.words, pieces.offsets, strict=True), key=lambda piece: piece[0])
+    spans = {word: [span for _, span in group] for word, group in found}
+    assert [joined[own[0][0] : own[-1][1]] for own in spans.values()] == words
+    assert list(spans) == list(range(len(words)))
 
 
 def test_words_come_as_a_list(bert: Tokenizer) -> None:
     with pytest.raises(BadInput, match="Words must come as a list of strings"):
-        bert.encode_words("be alert")
-    assert bert.encode_words([]).tokens == ["[CLS]", "[SEP]"]
+        bert.words_batch(["be alert"])
+    assert bert.words_batch([[]])[0].tokens == []
 
 
 def test_each_piece_has_the_kind_of_its_word(bert: Tokenizer) -> None:
@@ -115,9 +102,9 @@ def test_the_table_shows_sentences_as_before(bert: Tokenizer, text: str, pair: s
 
 
 def test_words_that_are_given_have_their_parts_told_apart(bert: Tokenizer) -> None:
-    encoding = bert.with_capitals().encode_words(["Alert-hurt", "BERT"])
-    kinds = [[encoding.segments[i] for i in encoding.pieces_of_word(word)] for word in (0, 1)]
-    assert kinds == [[1, 0, 0], [2]]
+    (pieces,) = bert.with_capitals().words_batch([["Alert-hurt", "BERT"]])
+    assert pieces.words == [0, 0, 0, 1]
+    assert pieces.capitals == [1, 0, 0, 2]
 
 
 @given(any_strings)

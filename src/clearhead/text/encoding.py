@@ -73,55 +73,14 @@ class Encoding:
         """Which text the token at this position comes from; None for a special token."""
         return next((i for i, part in enumerate(self.parts) if position in part), None)
 
-    def pieces_of_word(self, word: int, part: int = 0) -> range:
-        """Token positions of a word; empty if the word has no pieces or lies outside this window."""
-        positions = self._positions(part)
-        first = bisect_left(positions, word, key=self._word)
-        return positions[first : bisect_right(positions, word, lo=first, key=self._word)]
-
-    def first_pieces(self, part: int = 0) -> dict[int, int]:
-        """For every word of the part, in order, the position of its first piece: where a tagger puts its label."""
-        first: dict[int, int] = {}
-        for position in self._positions(part):
-            first.setdefault(self._word(position), position)
-        return first
-
     def pieces_of_span(self, start: int, end: int, part: int = 0) -> range:
         """Positions of the tokens that share at least one character with text[start:end]; may be empty."""
-        positions = self._positions(part)
-        found = touching([self._span(i) for i in positions], start, end)
+        count = len(self.parts)
+        require(0 <= part < count, f"Part {part} asked of an encoding of {count} text(s).", BadInput)
+        positions = self.parts[part]
+        spans = [span for span in self.offsets[positions.start : positions.stop] if span is not None]
+        found = touching(spans, start, end)
         return positions[found.start : found.stop]
-
-    def span_of_pieces(self, first: int, last: int) -> Span:
-        """Characters from the token at `first` through the token at `last`, both included: text[start:end]."""
-        part = self.part_of(first)
-        require(
-            part is not None and part == self.part_of(last) and first <= last,
-            f"Tokens {first} to {last} are not a run inside one text; the texts lie at {list(self.parts)}.",
-            BadInput,
-        )
-        return self._span(first)[0], self._span(last)[1]
-
-    def span_of_word(self, word: int, part: int = 0) -> Span | None:
-        """Characters of a word; None if it has no pieces here."""
-        pieces = self.pieces_of_word(word, part)
-        return self.span_of_pieces(pieces[0], pieces[-1]) if pieces else None
-
-    def _positions(self, part: int) -> range:
-        require(
-            0 <= part < len(self.parts), f"Part {part} asked of an encoding of {len(self.parts)} text(s).", BadInput
-        )
-        return self.parts[part]
-
-    def _word(self, position: int) -> int:
-        word = self.words[position]
-        assert word is not None, "every token of a part has a word"  # noqa: S101
-        return word
-
-    def _span(self, position: int) -> Span:
-        span = self.offsets[position]
-        assert span is not None, "every token of a part has offsets"  # noqa: S101
-        return span
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +185,12 @@ def _some_word(library: tokenizers.Tokenizer) -> str:
 
 def _items(encoded: tokenizers.Encoding) -> TemplateItems:
     items: list[Special | Slot] = []
-    for i, part in enumerate(encoded.sequence_ids):
-        item = (
-            Special(encoded.ids[i], encoded.tokens[i], encoded.type_ids[i])
-            if part is None
-            else Slot(part, encoded.type_ids[i])
-        )
-        if isinstance(item, Special) or item not in items:
-            items.append(item)
+    columns = zip(encoded.sequence_ids, encoded.ids, encoded.tokens, encoded.type_ids, strict=True)
+    for part, token_id, token, segment in columns:
+        if part is None:
+            items.append(Special(token_id, token, segment))
+        elif Slot(part, segment) not in items:
+            items.append(Slot(part, segment))
     return tuple(items)
 
 

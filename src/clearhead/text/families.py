@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 GPT2_SPECIALS = ("<|endoftext|>",)
-# of the unigram families: the special tokens, which come first in the vocabulary, and what stands round texts
+# of the unigram families: the special tokens, which come first in a vocabulary of ours, and what stands round texts
 UNIGRAM_SPECIALS = {
     "albert": ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     "t5": ("<pad>", "</s>", "<unk>", *(f"<extra_id_{i}>" for i in range(100))),
@@ -19,19 +19,10 @@ _UNIGRAM_TEMPLATES = {
     "albert": _CLS_SEP,
     "t5": ("$A:0 </s>:0", "$A:0 </s>:0 $B:0 </s>:0"),
     "xlnet": ("$A:0 <sep>:0 <cls>:2", "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"),  # <cls> is in a segment of its own
+    "marian": ("$A </s>", "$A $B </s>"),
 }
-_UNKNOWN = "[UNK]"
 # both families let a mask take the space before it, for it stands for a word together with that space
 _MASKS = ("<mask>", "[MASK]")
-
-
-def bert_normalizer(
-    *, lowercase: bool, strip_accents: bool | None = None, split_chinese: bool = True
-) -> normalizers.Normalizer:
-    """BERT's cleaning; accents go when `strip_accents` says so, and by default when lowercasing."""
-    return normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase
-    )
 
 
 def unigram_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
@@ -53,7 +44,7 @@ def bert(
 ) -> tokenizers.Tokenizer:
     """WordPiece, or whole words: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
     model = models.WordLevel if whole_words else models.WordPiece
-    library = tokenizers.Tokenizer(model(dict(vocabulary), unk_token=_UNKNOWN))
+    library = tokenizers.Tokenizer(model(dict(vocabulary), unk_token=BERT_SPECIALS[1]))
     library.normalizer = normalizer
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     library.post_processor = _template(*_CLS_SEP, vocabulary)
@@ -81,26 +72,15 @@ def roberta(
     return library
 
 
-def unigram_family(
-    family: str, pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer
-) -> tokenizers.Tokenizer:
-    """ALBERT's, T5's or XLNet's tokenizer: unigram pieces with their log probabilities, special tokens first."""
-    return unigram(pieces, normalizer, UNIGRAM_SPECIALS[family], *_UNIGRAM_TEMPLATES[family])
-
-
 def unigram(
-    pieces: Sequence[tuple[str, float]],
-    normalizer: normalizers.Normalizer,
-    specials: Sequence[str],
-    single: str,
-    pair: str,
+    family: str, pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer, specials: Sequence[str]
 ) -> tokenizers.Tokenizer:
-    """Unigram pieces with their log probabilities, whose words begin with ▁; `single` and `pair` are templates."""
+    """ALBERT's, T5's, XLNet's or Marian's tokenizer: pieces with their log probabilities, whose words begin with ▁."""
     ids = {piece: i for i, (piece, _) in enumerate(pieces)}
     library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=ids["<unk>"]))
     library.normalizer = normalizer
     library.pre_tokenizer = pre_tokenizers.Metaspace()
-    library.post_processor = _template(single, pair, ids)
+    library.post_processor = _template(*_UNIGRAM_TEMPLATES[family], ids)
     library.decoder = decoders.Metaspace()
     _add_specials(library, specials)
     return library

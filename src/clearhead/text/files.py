@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers.normalizers import BertNormalizer
 
 from clearhead.errors import BadCheckpoint, NotFound, require
 from clearhead.io import read_object, read_text
@@ -22,12 +23,8 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if "tokenizer.json" in there:
         return load_json(folder / "tokenizer.json"), settings
     if "vocab.txt" in there:
-        normalizer = families.bert_normalizer(
-            lowercase=settings.get("do_lower_case", True) is not False,
-            strip_accents=settings.get("strip_accents"),
-            split_chinese=settings.get("tokenize_chinese_chars", True) is not False,
-        )
-        return families.bert(read_vocabulary(folder / "vocab.txt"), normalizer), settings
+        lowercase, chinese = (settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars"))
+        return load_vocabulary(folder / "vocab.txt", lowercase, settings.get("strip_accents"), chinese), settings
     if {"vocab.json", "source.spm"} <= there:
         return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if {"vocab.json", "merges.txt"} <= there:
@@ -54,7 +51,9 @@ def load_json(path: Path) -> tokenizers.Tokenizer:
     return library
 
 
-def read_vocabulary(path: Path) -> dict[str, int]:
+def load_vocabulary(
+    path: Path, lowercase: bool, strip_accents: bool | None, split_chinese: bool
+) -> tokenizers.Tokenizer:
     """BERT's vocab.txt: one token a line, its id is the line number from 0."""
     lines = _read_text(path).rstrip("\r\n").split("\n")
     vocabulary: dict[str, int] = {}
@@ -73,7 +72,8 @@ def read_vocabulary(path: Path) -> dict[str, int]:
         f"{path} has no {' and no '.join(missing)} among its {len(vocabulary)} lines; give a BERT vocabulary.",
         BadCheckpoint,
     )
-    return vocabulary
+    normalizer = BertNormalizer(handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase)
+    return families.bert(vocabulary, normalizer)
 
 
 def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Tokenizer:

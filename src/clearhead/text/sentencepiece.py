@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import normalizers
@@ -34,7 +35,7 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
     scored = [(token, pieces.get(token, _NEVER)) for token in ordered]
     cleaning = [normalizers.Precompiled(table)] if table else []
     specials = [t for t in ordered if t in ("</s>", "<unk>", "<pad>") or _LANGUAGE.fullmatch(t)]
-    return unigram(scored, one_space(*cleaning), specials, "$A </s>", "$A $B </s>")
+    return unigram("marian", scored, one_space(*cleaning), specials)
 
 
 def read_model(path: Path) -> tuple[dict[str, float], bytes]:
@@ -47,22 +48,21 @@ def read_model(path: Path) -> tuple[dict[str, float], bytes]:
     table = b""
     try:
         for field, value in _fields(content):
-            if field == _PIECES and isinstance(value, bytes):
-                found = dict(_fields(value))
-                text, score, kind = found[1], found.get(2, 0), found.get(3, _NORMAL)
-                if kind in (_NORMAL, _USER_DEFINED) and isinstance(text, bytes):
-                    pieces[text.decode()] = struct.unpack("<f", score)[0] if isinstance(score, bytes) else 0.0
-            elif field == _NORMALISER and isinstance(value, bytes):
-                found_table = dict(_fields(value)).get(_TABLE, b"")
-                table = found_table if isinstance(found_table, bytes) else b""
-    except (IndexError, KeyError, ValueError, struct.error):
+            if field == _PIECES:
+                piece = dict(_fields(value))
+                if piece.get(3, _NORMAL) in (_NORMAL, _USER_DEFINED):
+                    pieces[piece[1].decode()] = struct.unpack("<f", piece.get(2, bytes(4)))[0]
+            elif field == _NORMALISER:
+                table = dict(_fields(value)).get(_TABLE, b"")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
         pieces = {}
-    require(bool(pieces), f"{path} is no SentencePiece model. Copy the file again from its source.", BadCheckpoint)
+    readable = bool(pieces) and isinstance(table, bytes)
+    require(readable, f"{path} is no SentencePiece model. Copy the file again from its source.", BadCheckpoint)
     return pieces, table
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol-buffer message: number and value, a whole number or bytes."""
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a protocol-buffer message: number and value, a whole number or bytes, as a damaged file has it."""
     place = 0
     while place < len(message):
         key, place = _whole(message, place)

@@ -39,7 +39,8 @@ class Tokenizer:
         self._library = library
         self._names = {token_id: token for token, token_id in library.get_vocab().items()}
         self._owns_spaces = any(start == 1 for start, _ in library.encode("a a", add_special_tokens=False).offsets)
-        self._special = {role: token for role in _SPECIAL_NAMES if (token := self._find_special(role)) is not None}
+        # the special tokens there are: pad, unk, cls, sep and mask, each with its name in this family
+        self.special = {role: token for role in _SPECIAL_NAMES if (token := self._find_special(role)) is not None}
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
@@ -48,18 +49,10 @@ class Tokenizer:
 
     @classmethod
     def from_vocab(
-        cls,
-        path: str | Path,
-        *,
-        lowercase: bool = True,
-        strip_accents: bool | None = None,
-        split_chinese: bool = True,
+        cls, path: str | Path, *, lowercase: bool = True, strip_accents: bool | None = None, split_chinese: bool = True
     ) -> Self:
         """Read a BERT vocab.txt; accents are stripped by default when lowercasing."""
-        normalizer = families.bert_normalizer(
-            lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese
-        )
-        return cls(families.bert(files.read_vocabulary(Path(path)), normalizer))
+        return cls(files.load_vocabulary(Path(path), lowercase, strip_accents, split_chinese))
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
@@ -76,9 +69,7 @@ class Tokenizer:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._library.save(str(folder / "tokenizer.json"))
-        settings = self._settings_to_save()
-        if max_length is not None:
-            settings["model_max_length"] = max_length
+        settings = self._settings_to_save() | ({} if max_length is None else {"model_max_length": max_length})
         write_json(settings, folder / "tokenizer_config.json", ensure_ascii=False)
         if isinstance(self._library.model, models.WordPiece):
             vocabulary = self._library.get_vocab(with_added_tokens=False)
@@ -118,23 +109,14 @@ class Tokenizer:
         pieces = iter(self.pieces_batch(texts))
         return [self.template.wrap(next(pieces), None if isinstance(item, str) else next(pieces)) for item in inputs]
 
-    def encode_words(self, words: Sequence[str]) -> Encoding:
-        """A text that is already split: `Encoding.words` are indices into `words`, offsets are into " ".join(words)."""
-        return self.template.wrap(self.pieces_of_words(words))
-
     def pieces(self, text: str) -> Pieces:
         """The pieces of one text, without special tokens."""
         return self.pieces_batch([text])[0]
 
-    def pieces_of_words(self, words: Sequence[str]) -> Pieces:
-        """The pieces of words joined by spaces, each with the index of its word."""
-        return self.words_batch([words])[0]
-
     def words_batch(self, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-        """The pieces of many lists of words, as `pieces_of_words` gives them."""
-        for words in sentences:
-            split = not isinstance(words, str)
-            require(split, "Words must come as a list of strings; encode takes a string.", BadInput)
+        """The pieces of texts that are split already, joined by spaces; `Pieces.words` are indices into the words."""
+        split = not any(isinstance(words, str) for words in sentences)
+        require(split, "Words must come as a list of strings; encode takes a string.", BadInput)
         found = []
         for words, pieces in zip(sentences, self.pieces_batch([" ".join(words) for words in sentences]), strict=True):
             # a piece that starts at the space before a word belongs to that word
@@ -175,7 +157,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """Text of these ids, with or without the special tokens among them."""
-        wrong = next((i for i in set(ids) if self.id_to_token(i) is None), None)
+        wrong = next((i for i in set(ids) if i not in self._names), None)
         require(wrong is None, f"Id {wrong} is not among the {self.vocabulary} tokens of the vocabulary.", BadInput)
         return str(self._library.decode(list(ids), skip_special_tokens=not special))
 
@@ -214,17 +196,11 @@ class Tokenizer:
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token; None if it is not in the vocabulary."""
-        found: int | None = self._library.token_to_id(valid_text(token))
-        return found
+        return self._library.token_to_id(valid_text(token))
 
     def id_to_token(self, token_id: int) -> str | None:
         """The token of an id; None if there is no such id."""
         return self._names.get(token_id)
-
-    @property
-    def special(self) -> dict[str, str]:
-        """The special tokens there are: pad, unk, cls, sep and mask, each with its name in this family."""
-        return dict(self._special)
 
     @property
     def pad_id(self) -> int:
@@ -269,9 +245,9 @@ class Tokenizer:
             raise BadCheckpoint(f"The tokenizer cannot write this text ({error}); its files are incomplete.") from None
 
     def _special_id(self, role: str) -> int:
-        found = self.token_to_id(self._special.get(role, ""))
+        found = self.token_to_id(self.special.get(role, ""))
         if found is None:
-            looked_for, there = ", ".join(_SPECIAL_NAMES[role]), ", ".join(self._special.values())
+            looked_for, there = ", ".join(_SPECIAL_NAMES[role]), ", ".join(self.special.values())
             raise NotFound(f"This tokenizer has no {role} token ({looked_for}); it has {there or 'no special tokens'}.")
         return found
 
@@ -282,20 +258,19 @@ class Tokenizer:
         return next((t for t in candidates if isinstance(t, str) and self.token_to_id(t) is not None), None)
 
     def _settings_to_save(self) -> dict[str, Any]:
-        tokens = {f"{role}_token": token for role, token in self._special.items()}
         normalizer = self._library.normalizer
-        wordpiece = isinstance(self._library.model, models.WordPiece)
-        if not (wordpiece and isinstance(normalizer, normalizers.BertNormalizer)):
+        if isinstance(self._library.model, models.WordPiece) and isinstance(normalizer, normalizers.BertNormalizer):
+            family = {
+                "tokenizer_class": "BertTokenizer",
+                "do_lower_case": normalizer.lowercase,
+                "strip_accents": normalizer.strip_accents,
+                "tokenize_chinese_chars": normalizer.handle_chinese_chars,
+            }
+        else:
             # without this list, transformers leaves the segments of a pair out
             read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
-            return {"tokenizer_class": ANY_CLASS, "model_input_names": read, **tokens, **self.settings}
-        bert = {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": normalizer.lowercase,
-            "strip_accents": normalizer.strip_accents,
-            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
-        }
-        return {**bert, **tokens, **self.settings}
+            family = {"tokenizer_class": ANY_CLASS, "model_input_names": read}
+        return {**family, **{f"{role}_token": token for role, token in self.special.items()}, **self.settings}
 
 
 def _without_spaces(offsets: list[Span], text: str) -> list[Span]:

@@ -66,12 +66,19 @@ def train_tokenizer(
         return frequent
 
     if kind in _UNIGRAM:
-        normalizer = families.unigram_normalizer(lowercase=lowercase)
+        normalizer, specials = (
+            families.unigram_normalizer(lowercase=lowercase),
+            families.UNIGRAM_SPECIALS[_UNIGRAM[kind]],
+        )
         counts = words(lambda form: normalizer.normalize_str(form).split(), min_frequency)
-        pieces = _unigrams_after(families.UNIGRAM_SPECIALS[_UNIGRAM[kind]], counts, vocabulary, kind)
-        return Tokenizer(families.unigram_family(_UNIGRAM[kind], pieces, normalizer))
-    normalizer = families.bert_normalizer(lowercase=lowercase)
-    specials, split = families.BERT_SPECIALS, _bert_words(normalizer)
+        pieces = _unigrams_after(specials, counts, vocabulary, kind)
+        return Tokenizer(families.unigram(_UNIGRAM[kind], pieces, normalizer, specials))
+    normalizer, specials = normalizers.BertNormalizer(lowercase=lowercase), families.BERT_SPECIALS
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+
+    def split(form: str) -> list[str]:
+        return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
+
     if kind == "wordpiece":
         learnt = learn_wordpieces(words(split), size=vocabulary - len(specials), min_frequency=min_frequency)
     else:
@@ -82,12 +89,6 @@ def train_tokenizer(
     tokens = list(dict.fromkeys((*specials, *learnt)))[:vocabulary]
     ids = {token: i for i, token in enumerate(tokens)}
     return Tokenizer(families.bert(ids, normalizer, whole_words=kind == "word"))
-
-
-def _bert_words(normalizer: normalizers.Normalizer) -> Split:
-    """BERT's words: what stands between white space, without the punctuation, which stands alone."""
-    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return lambda form: [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
 
 
 def _count_words(texts: Iterable[str], split: Split) -> Counter[str]:

@@ -40,7 +40,7 @@ def windows(
     Neighbours share `overlap` pieces (default: a third of the room). Windows slide by pieces and may cut a word at
     an edge; take a word's answer from the window where its first piece is in `best`. An empty text gives one window.
     """
-    pieces = tokenizer.pieces(text) if isinstance(text, str) else tokenizer.pieces_of_words(text)
+    pieces = tokenizer.pieces(text) if isinstance(text, str) else tokenizer.words_batch([text])[0]
     asked = None if question is None else tokenizer.pieces(question)
     room = room_for(tokenizer.template, length, None if asked is None else len(asked))
     return cut(tokenizer.template, pieces, room, overlap, before=asked)
