@@ -9,20 +9,7 @@ import typer
 from typer import Option
 
 from clearhead import __version__
-from clearhead.cli import (
-    embed,
-    evaluate,
-    finetune,
-    generate,
-    look,
-    models,
-    pretrain,
-    search,
-    studio,
-    tokenizer,
-    understand,
-)
-from clearhead.cli.options import Command
+from clearhead.cli import embed, evaluate, generate, look, models, search, studio, tokenizer, train, understand
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
@@ -33,34 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    understand.ask,
-    understand.fill,
-    understand.classify,
-    understand.tag,
-    understand.compare,
-    understand.choose,
-    tokenizer.tokenize,
-    embed.embed,
-    search.search,
-    search.cluster,
-    search.duplicates,
-    generate.summarise,
-    generate.translate,
-    generate.generate,
-    embed.senses,
-    pretrain.pretrain,
-    finetune.finetune,
-    pretrain.distil,
-    evaluate.evaluate,
-    models.info,
-    models.convert,
-    models.export,
-    studio.studio,
-):
-    app.command(cls=Command)(verb)
-for group in (look.app, tokenizer.app, embed.app):
-    app.add_typer(group)
+for group in (understand, tokenizer, embed, search, generate, train, evaluate, models, studio, look):
+    app.add_typer(group.app)
 
 
 def _print_version(asked: bool) -> None:

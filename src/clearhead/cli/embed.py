@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
@@ -13,7 +12,7 @@ from typer import Argument, Option
 from clearhead.cli.options import (
     CORPUS,
     INT8_SAMPLE,
-    Command,
+    TEXTS,
     InOption,
     Int8Option,
     JsonOption,
@@ -21,47 +20,47 @@ from clearhead.cli.options import (
     LoadedWithSkill,
     Shared,
     SingleTraining,
-    TextsArgument,
-    command_line,
+    Verbs,
     count_texts,
+    given,
     given_texts,
-    group,
     layer_numbers,
-    pick_device,
     progress,
     quantised,
     read_texts,
     training_rows,
-    verb,
 )
 from clearhead.cli.render import Rows, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+app = Verbs()
+POOLING = "Tokens to one vector: mean, first, max or weighted. Default: the model's own."
 TextStream = Annotated[
-    tuple[Iterator[str], int | None],
+    tuple[Iterator[str], int | None], Shared(lambda **of: (read_texts(**of), count_texts(**of)), **TEXTS)
+]
+VectorOptions = Annotated[
+    dict[str, Any],
     Shared(
-        lambda texts, file: (read_texts(texts, file), count_texts(texts, file)),
-        texts=(TextsArgument, None),
-        file=(InOption, None),
+        given,
+        combine=(str, Option("mean", help="How to join several layers: mean, sum or concat.")),
+        pooling=(str | None, Option(None, help=POOLING)),
+        normalise=(bool | None, Option(None, help="Scale to length 1. Default: the model's own.")),
+        dimensions=(int | None, Option(None, help="Keep the first so many dimensions. Default: all.")),
+        precision=(str, Option("float32", help="float32, int8 (ranges of these texts) or binary.")),
     ),
 ]
 
 
-@verb
+@app.verb
 def embed(
     stream: TextStream,
     model: LoadedWithSkill,
     out: Path | None = Option(None, help="Write all vectors to this .npy file."),
     layers: str = Option("-1", help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1."),
-    combine: str = Option("mean", help="How to join several layers: mean, sum or concat."),
-    pooling: str | None = Option(
-        None, help="Tokens to one vector: mean, first, max or weighted. Default: the model's own."
-    ),
-    normalise: bool | None = Option(None, help="Scale to length 1. Default: the model's own."),
-    dimensions: int | None = Option(None, help="Keep the first so many dimensions. Default: all."),
-    precision: str = Option("float32", help="float32, int8 (ranges of these texts) or binary."),
+    *,
+    options: VectorOptions,
     int8: Int8Option = False,
     json: JsonOption = False,
 ) -> Rows:
@@ -80,27 +79,18 @@ def embed(
         model = quantised(model, "embed" if chosen == [-1] else "layers", first)
         texts = chain(first, texts)
     # the ranges of int8 are those of all texts together; everything else goes out as it comes, in constant memory
-    parts = [list(texts)] if precision == "int8" else chunks_of_text(texts)
+    parts = [list(texts)] if options["precision"] == "int8" else chunks_of_text(texts)
     with ExitStack() as stack:
         advance = stack.enter_context(progress("embedding", total))
         file = None
         if out is not None:
             file = stack.enter_context(VectorFile(stack.enter_context(staged(out.parent)) / out.name))
         for part in parts:
-            vectors = model.embed(
-                part,
-                layers=chosen,
-                combine=combine,  # type: ignore[arg-type]
-                pooling=pooling,  # type: ignore[arg-type]
-                normalise=normalise,
-                dimensions=dimensions,
-                precision=precision,  # type: ignore[arg-type]
-                progress=advance,
-            )
+            found = model.embed(part, layers=chosen, progress=advance, **options)
             if file is not None:
-                file.add(vectors)
+                file.add(found)
                 continue
-            for text, vector in zip(part, vectors, strict=True):
+            for text, vector in zip(part, found, strict=True):
                 yield {"text": text, "vector": _digits(vector)} if json else {}, [_vector_line(text, vector)]
     if file is not None:
         typer.echo(f"wrote {file.rows} vectors of width {file.width} to {out}", err=True)
@@ -135,7 +125,7 @@ class VectorFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._write_header()
         self._file.close()
 
@@ -148,17 +138,15 @@ class VectorFile:
         npy.write_array_header_1_0(self._file, header)
 
 
-@verb
+@app.verb
 def senses(
     *,
     word: list[str] = Argument(..., help="The word; other forms of it, such as its plural, may follow."),
-    texts: Annotated[list[str], Shared(lambda file: given_texts(None, file), file=(InOption, None))],
+    texts: Annotated[list[str], Shared(given_texts, file=(InOption, None))],
     model: Loaded,
-    layers: str | None = Option(
-        None, help="Layers whose mean to take, from 0 or from -1, the last. Default: the last four."
-    ),
+    layers: str | None = Option(None, help="Layers to average, from 0 or from -1, the last. Default: the last four."),
     threshold: float | None = Option(
-        None, help="How near, by cosine, occurrences of one sense are. Default: 0.85, or by the model."
+        None, help="How near, by cosine, uses of a sense are. Default: 0.85, or by the model."
     ),
     count: int | None = Option(None, help="How many senses to make, whatever the threshold."),
 ) -> Rows:
@@ -179,11 +167,11 @@ def senses(
     yield {"word": word, **found.to_dict()}, lines
 
 
-app = group("vectors", "Train and ask word vectors (word2vec): one for each word, whatever the sentence.")
+vectors = Verbs("vectors", "Train and ask word vectors (word2vec): one for each word, whatever the sentence.")
+app.add_typer(vectors)
 
 
-@app.command(cls=Command)
-@verb
+@vectors.verb
 def train(
     corpus: list[str] = Argument(..., help=CORPUS),
     out: Path = Option(..., help="The folder of the run and, in the end, of the vectors."),
@@ -201,14 +189,11 @@ def train(
     texts = Corpus(corpus)
     plan = run.override(Vectors(), kind=kind)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        learnt, result = train_vectors(
-            texts, out, plan, device=pick_device(run.device), progress=advance, command=command_line()
-        )
+        learnt, result = train_vectors(texts, out, plan, progress=advance, **run.keywords())
     yield from training_rows(result, out, f"{len(learnt):,} words", words=len(learnt))
 
 
-@app.command(cls=Command)
-@verb
+@vectors.verb
 def near(
     word: str = Argument(..., help="The word to look up."),
     model: Path = Option(..., "--model", "-m", help="The folder that `vectors train` wrote."),

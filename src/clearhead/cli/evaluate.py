@@ -10,22 +10,30 @@ from clearhead.cli.options import (
     Columns,
     DeviceOption,
     JsonOption,
+    ModelOption,
     SkillOption,
+    Verbs,
     expect_many,
+    given,
     one_file,
     pick_device,
     progress,
-    verb,
 )
 from clearhead.cli.render import Row, Rows
-from clearhead.errors import BadInput
+from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
     from clearhead.evaluation.tasks import Metrics
 
+app = Verbs()
+_NBEST = "Of answer: a file for the model's 20 best; without --model or --skill, those to score."
+_NO_ANSWER = "Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities."
+_TABLE = "Print the lectures' tables with measured metrics, and measure nothing."
 
-@verb
+
+@app.verb
 def evaluate(
+    *,
     task: str | None = Argument(
         None,
         help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
@@ -38,29 +46,18 @@ def evaluate(
         "perplexity: texts, in those of pretrain; for summaries: texts and references, in those of translation, "
         "or, to score --predictions, references alone.",
     ),
-    model: str | None = Option(
-        None, "--model", "-m", help="The model to measure: a folder or a hub name. Default: the built-in."
-    ),
+    model: ModelOption = None,
     skill: SkillOption = None,
     predictions: Path | None = Option(
         None,
         help="Of answer: a file for the model's answers; without --model or --skill, the answers to score. Of "
         "summaries likewise: one a line, or .jsonl.",
     ),
-    nbest: Path | None = Option(
-        None, help="Of answer: a file for the model's 20 best; without --model or --skill, those to score."
-    ),
-    no_answer: Path | None = Option(
-        None, help="Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities."
-    ),
-    documents: bool = Option(
-        False, "--documents", help="Of tag: whole documents, as a CoNLL file parts them, not sentences."
-    ),
-    *,
+    nbest: Path | None = Option(None, help=_NBEST),
+    no_answer: Path | None = Option(None, help=_NO_ANSWER),
+    documents: bool = Option(False, "--documents", help="Of tag: whole documents of a CoNLL file, not sentences."),
     columns: Columns,
-    table: bool = Option(
-        False, "--table", help="Print the lectures' tables with measured metrics, and measure nothing."
-    ),
+    table: bool = Option(False, "--table", help=_TABLE),
     figures: Path | None = Option(None, help="Of --table: a JSON file of your metrics. Default: the built-in model's."),
     markdown: bool = Option(False, "--markdown", help="Of --table: print markdown."),
     device: DeviceOption = None,
@@ -74,23 +71,21 @@ def evaluate(
     `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
     if table:
-        if task is not None or data:
-            raise BadInput("--table measures nothing; leave the task and --data out")
+        require(task is None and not data, "--table measures nothing; leave the task and --data out", BadInput)
         _print_tables(figures, markdown=markdown, json=json)
         return
     if markdown or figures is not None:
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
-    files = {"predictions": predictions, "nbest": nbest, "no_answer": no_answer}
-    given = {name: file for name, file in files.items() if file is not None}
+    files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
     by_model = model is not None or skill is not None
-    _check_options(task, model, skill, list(given), columns, documents=documents)
-    if task == "summaries" and predictions is not None and not by_model:
-        yield _score_summaries(data, predictions, columns.get("pair"))
+    _check_options(task, model, skill, list(files), columns, documents=documents)
+    if task == "summaries" and files and not by_model:
+        yield _score_summaries(data, files["predictions"], columns.get("pair"))
         return
     examples = _read_examples(task, data, columns, documents=documents)
-    if given and not by_model:
+    if files and not by_model:
         from clearhead.evaluation.squad import score_files
 
         yield _row(task, data, len(examples), score_files(examples, **files))
@@ -105,11 +100,18 @@ def evaluate(
     with progress("measuring", len(examples)) as advance:
         if task != "translation":
             measure: Any = EVALUATIONS[task]
-            yield _row(task, data, len(examples), measure(loaded, examples, progress=advance, **given))
+            yield _row(task, data, len(examples), measure(loaded, examples, progress=advance, **files))
             return
         found = evaluate_translation(loaded.writer, examples, progress=advance)
     lines = [f"{name:<17} {found[name]:.2f}  {found[f'{name}_signature']}" for name in ("bleu", "chrf")]
     yield {"task": task, "data": data, "examples": len(examples), **found}, lines
+
+
+_TEXTS_ALONE = {
+    "translation": "translation is of two texts",
+    "perplexity": "perplexity is of plain texts",
+    "summaries": "summaries are of a text",
+}
 
 
 def _check_options(
@@ -119,18 +121,16 @@ def _check_options(
     if files and task != "answer" and not (task == "summaries" and files == ["predictions"]):
         owners = "tasks answer and summaries" if files[0] == "predictions" else "task answer"
         raise BadInput(f"--{files[0].replace('_', '-')} belongs to the {owners}, not to {task}; leave it out")
-    if documents and task != "tag":
-        raise BadInput(f"--documents belongs to the task tag, not to {task}; leave it out")
-    if (model is not None or skill is not None) and "no_answer" in files:
-        raise BadInput("--no-answer goes with --predictions to score; leave it out, or --model and --skill")
-    if task == "translation" and model is None:
-        raise BadInput("the built-in model does not translate; name a --model that does")
-    if task == "translation" and (skill is not None or "label" in columns):
-        raise BadInput("translation is of two texts by the model itself; leave --skill and --label out")
-    if task == "perplexity" and (skill is not None or columns):
-        raise BadInput("perplexity is of plain texts by the model itself; leave --skill and column names out")
-    if task == "summaries" and (skill is not None or "label" in columns):
-        raise BadInput("summaries are of a text by the model itself; leave --skill and --label out")
+    fits = not documents or task == "tag"
+    require(fits, f"--documents belongs to the task tag, not to {task}; leave it out", BadInput)
+    fits = (model is None and skill is None) or "no_answer" not in files
+    require(fits, "--no-answer goes with --predictions to score; leave it out, or --model and --skill", BadInput)
+    fits = task != "translation" or model is not None
+    require(fits, "the built-in model does not translate; name a --model that does", BadInput)
+    if task in _TEXTS_ALONE:
+        names = "column names" if task == "perplexity" else "--label"
+        fits = skill is None and not (columns if task == "perplexity" else columns.get("label"))
+        require(fits, f"{_TEXTS_ALONE[task]} by the model itself; leave --skill and {names} out", BadInput)
 
 
 def _read_examples(task: str, data: list[str], columns: Columns, *, documents: bool) -> list[Any]:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from clearhead.cli.options import Command, InOption, LoadedWithSkill, ModelOption, given_texts, group, load_model, verb
+from clearhead.cli.options import InOption, LoadedWithSkill, ModelOption, Verbs, given_texts, load_model
 from clearhead.cli.render import Row, Rows
 
 if TYPE_CHECKING:
     from clearhead.inside.page import View
 
-app = group("look", "Look inside a model: each picture is one HTML file that opens from disk, offline.")
+app = Verbs("look", "Look inside a model: each picture is one HTML file that opens from disk, offline.")
 
 TextArgument = Annotated[str, Argument(help="The text to look at.")]
 PairArgument = Annotated[str | None, Argument(help="A second text, for models that read pairs.")]
@@ -24,8 +24,7 @@ def _saved(view: "View", out: Path | None, about: str = "") -> Row:
     return {"file": str(path), **view.data}, [f"wrote {path}{f': {about}' if about else ''}; open it in a browser"]
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def attention(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None, out: OutOption = None) -> Rows:
     """Which token attends to which: every layer and head, as a page with choosers.
 
@@ -38,8 +37,7 @@ def attention(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = N
     yield _saved(traced.heads(), out, f"{len(traced.tokens)} tokens, {layers} layers of {heads} heads")
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def step(
     model: LoadedWithSkill,
     text: TextArgument,
@@ -57,8 +55,7 @@ def step(
     yield _saved(trace(model, text).step(int(token) if token.isdecimal() else token, layer, head), out)
 
 
-@app.command("by-hand", cls=Command)
-@verb
+@app.verb
 def by_hand(out: OutOption = None) -> Rows:
     """Attention as a calculation whose numbers you change; it starts with the slides'. No model is needed.
 
@@ -69,8 +66,7 @@ def by_hand(out: OutOption = None) -> Rows:
     yield _saved(by_hand(), out)
 
 
-@app.command("input", cls=Command)
-@verb
+@app.verb
 def input_(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None, out: OutOption = None) -> Rows:
     """What a model reads: tokens, and the embeddings of token, position and segment, added up.
 
@@ -81,8 +77,7 @@ def input_(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None
     yield _saved(summed_input(model, text, pair), out)
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def positions(
     model: ModelOption = None, length: int = Option(64, help="How many positions to show."), out: OutOption = None
 ) -> Rows:
@@ -95,8 +90,7 @@ def positions(
     yield _saved(position_tables(None if model is None else load_model(model), length=length), out)
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def layers(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None, out: OutOption = None) -> Rows:
     """A text on its way through the layers: hidden states, what the mask head would predict, choices of features.
 
@@ -107,8 +101,7 @@ def layers(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None
     yield _saved(through_layers(model, text, pair), out)
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def senses(
     model: LoadedWithSkill,
     word: str = Argument(..., help="The word; bank, apple and train have texts of their own."),
@@ -125,8 +118,7 @@ def senses(
     yield _saved(senses_of(model, word, given_texts(texts, file) if texts or file else None), out)
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def why(
     model: LoadedWithSkill,
     text: str = Argument(..., help="The text, or the question."),
@@ -146,8 +138,7 @@ def why(
     yield _saved(view, out, f"most faithful here: {best}" if best else "no method is better than chance here")
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def decoding(
     model: LoadedWithSkill,
     text: str = Argument(..., help="The source, or the prompt."),
@@ -166,8 +157,7 @@ def decoding(
     yield _saved(view, out, view.data["results"][0]["text"])
 
 
-@app.command(cls=Command)
-@verb
+@app.verb
 def runs(folders: list[Path] = Argument(..., help="Folders of training runs."), out: OutOption = None) -> Rows:
     """Training runs side by side: loss, learning rate, throughput and evaluation, as far as they have come.
 

@@ -7,16 +7,14 @@ from typing import Any
 
 from typer import Argument, Option
 
-from clearhead.cli.options import ModelOption, SkillOption, verb
+from clearhead.cli.options import CHECKPOINT, ModelOption, SkillOption, Verbs
 from clearhead.cli.render import Rows
 
+app = Verbs()
 
-@verb
-def info(
-    model: str | None = Argument(
-        None, help="A checkpoint folder, or the name of a model on the hub. Default: the built-in."
-    ),
-) -> Rows:
+
+@app.verb
+def info(model: str | None = Argument(None, help=CHECKPOINT)) -> Rows:
     """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
 
     Example: `clearhead info ./my-model`
@@ -26,34 +24,23 @@ def info(
     from clearhead.pipelines.model import load
 
     loaded = load(model)
-    facts: dict[str, Any]
-    if loaded.family in RECURRENT_FAMILIES:
+    tokenizer, sentence = loaded.checkpoint.tokenizer, loaded.checkpoint.sentence
+    words = None if tokenizer is None else {"vocabulary": tokenizer.vocabulary, "lowercase": tokenizer.lowercase}
+    facts = {"family": loaded.family, "parameters": loaded.parameters, "tokenizer": words}
+    if loaded.family not in RECURRENT_FAMILIES:
         facts = {
             "family": loaded.family,
+            "architecture": loaded.checkpoint.description.architecture,
             "parameters": loaded.parameters,
-            "tokenizer": {"vocabulary": loaded.tokenizer.vocabulary, "lowercase": loaded.tokenizer.lowercase},
-            "config": asdict(loaded.config),
+            "encoder_parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
+            "max_length": None if loaded.encoder.max_length == UNLIMITED else loaded.encoder.max_length,
+            "heads": list(loaded.network.heads),
+            "labels": list(loaded.labels) if loaded.labels else None,
+            "skills": list(loaded.skills) or None,
+            "tokenizer": words,
+            "sentence_vector": sentence and {"pooling": sentence.pooling, "normalise": sentence.normalise},
         }
-        yield facts, _fact_lines(facts)
-        return
-    description = loaded.checkpoint.description
-    tokenizer = loaded.checkpoint.tokenizer
-    sentence = loaded.checkpoint.sentence
-    facts = {
-        "family": description.family,
-        "architecture": description.architecture,
-        "parameters": loaded.parameters,
-        "encoder_parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
-        "max_length": None if loaded.encoder.max_length == UNLIMITED else loaded.encoder.max_length,
-        "heads": list(loaded.network.heads),
-        "labels": list(loaded.labels) if loaded.labels else None,
-        "skills": list(loaded.skills) or None,
-        "tokenizer": None
-        if tokenizer is None
-        else {"vocabulary": tokenizer.vocabulary, "lowercase": tokenizer.lowercase},
-        "sentence_vector": None if sentence is None else {"pooling": sentence.pooling, "normalise": sentence.normalise},
-        "config": asdict(description.config),
-    }
+    facts["config"] = asdict(loaded.config)
     yield facts, _fact_lines(facts)
 
 
@@ -73,7 +60,7 @@ def _fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name:<20} {value}"
 
 
-@verb
+@app.verb
 def convert(
     source: Path = Argument(..., help="A folder with pytorch_model.bin, or the file itself."),
     out: Path | None = Option(None, help="The folder to write to. Default: beside the source."),
@@ -89,7 +76,7 @@ def convert(
     yield {"folder": str(folder)}, [f"wrote {folder / 'model.safetensors'}"]
 
 
-@verb
+@app.verb
 def export(
     out: Path = Argument(..., help="The folder to write to."),
     model: ModelOption = None,

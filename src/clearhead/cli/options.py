@@ -1,4 +1,4 @@
-"""What verbs share: `verb`, which makes a command of a function; texts, models and training options; progress."""
+"""What verbs share: `Verbs`, which makes commands of functions; texts, models and training options; progress."""
 
 import inspect
 import os
@@ -30,10 +30,10 @@ JsonOption = Annotated[bool, Option("--json", help="One JSON object a line, for 
 
 
 class Shared:
-    """Metadata of a parameter that many verbs have: what makes its value, and of which options (annotation, default).
+    """Metadata of a parameter that is made of options (annotation, default), which `make` takes by their names.
 
-    `Texts = Annotated[list[str], Shared(given_texts, texts=(TextsArgument, None), file=(InOption, None))]`: a verb with
-    a parameter of type `Texts` has the argument TEXTS and the option --in, and is given a list of texts.
+    `Loaded = Annotated["Model", Shared(load_model, model=(ModelOption, None))]`: a verb with a parameter of type
+    `Loaded` has the option --model, and is given a model.
     """
 
     def __init__(self, make: Callable[..., Any], **options: tuple[Any, Any]) -> None:
@@ -41,36 +41,48 @@ class Shared:
         self.options = options
 
 
-def verb(function: Callable[..., Rows]) -> Callable[..., None]:
-    """Make a command of a function that yields results, each an object for `--json` and lines for people.
-
-    Parameters are options as typer reads them, or `Shared` ones, whose values are made in their order. A function that
-    prints by itself may ask for `json`.
-    """
-    own = inspect.signature(function).parameters
-    shared = {name: one for name, parameter in own.items() if (one := _shared(parameter)) is not None}
-    options: dict[str, tuple[Any, Any]] = {}
-    for name, parameter in own.items():
-        options |= shared[name].options if name in shared else {name: (parameter.annotation, parameter.default)}
-    options |= {"json": (JsonOption, False)}
-
-    def command(*, json: bool, **given: Any) -> None:
-        made = {name: one.make(*(given.pop(option) for option in one.options)) for name, one in shared.items()}
-        print_rows(function(**made, **given, **({"json": json} if "json" in own else {})), as_json=json)
-
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # which is where typer looks
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-            for name, (annotation, default) in options.items()
-        ]
-    )
-    return command
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others have their defaults where they are used."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _shared(parameter: inspect.Parameter) -> Shared | None:
-    found = getattr(parameter.annotation, "__metadata__", ())
-    return next((one for one in found if isinstance(one, Shared)), None)
+class Verbs(typer.Typer):
+    """Commands, at the top or under a common word, such as `clearhead look …`."""
+
+    def __init__(self, name: str | None = None, about: str | None = None) -> None:
+        super().__init__(name=name, help=about, no_args_is_help=True, rich_markup_mode="markdown")
+
+    def verb(self, function: Callable[..., Rows]) -> Callable[..., Rows]:
+        """Make a command of a function that yields results, each an object for `--json` and lines for people.
+
+        Parameters are options as typer reads them, or `Shared` ones, whose values are made in their order. A function
+        that prints by itself may ask for `json`.
+        """
+        own = inspect.signature(function).parameters
+        shared = {
+            name: one
+            for name, parameter in own.items()
+            for one in getattr(parameter.annotation, "__metadata__", ())
+            if isinstance(one, Shared)
+        }
+        options: dict[str, tuple[Any, Any]] = {}
+        for name, parameter in own.items():
+            options |= shared[name].options if name in shared else {name: (parameter.annotation, parameter.default)}
+        options |= {"json": (JsonOption, False)}
+
+        def command(*, json: bool, **own_values: Any) -> None:
+            made = {name: one.make(**{of: own_values.pop(of) for of in one.options}) for name, one in shared.items()}
+            print_rows(function(**made, **own_values, **({"json": json} if "json" in own else {})), as_json=json)
+
+        command.__doc__ = function.__doc__
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # which is where typer looks
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+                for name, (annotation, default) in options.items()
+            ]
+        )
+        self.command(function.__name__.strip("_").replace("_", "-"), cls=Command)(command)
+        return function
 
 
 # options that had other names until 0.1; they are still read where the new one is, and go with the next release
@@ -115,15 +127,11 @@ class Command(TyperCommand):
         return super().parse_args(ctx, spread)
 
 
-def group(name: str, help: str) -> typer.Typer:  # noqa: A002
-    """Verbs under a common word, such as `clearhead look …`."""
-    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode="markdown")
-
-
 # ---- texts: arguments, a file, or stdin ---------------------------------------------------------------------------
 
 TextsArgument = Annotated[list[str] | None, Argument(help='Texts, or "-" for one a line from stdin.')]
 InOption = Annotated[Path | None, Option("--in", help="A file with one text a line.")]
+TEXTS: dict[str, tuple[Any, Any]] = {"texts": (TextsArgument, None), "file": (InOption, None)}
 
 
 def read_texts(texts: Sequence[str] | None, file: Path | None) -> Iterator[str]:
@@ -152,7 +160,7 @@ def given_texts(texts: Sequence[str] | None = None, file: Path | None = None) ->
     return found
 
 
-Texts = Annotated[list[str], Shared(given_texts, texts=(TextsArgument, None), file=(InOption, None))]
+Texts = Annotated[list[str], Shared(given_texts, **TEXTS)]
 
 
 def check_texts(texts: Sequence[str]) -> None:
@@ -166,10 +174,10 @@ def nonempty(text: str) -> str:
     return text
 
 
-def read_sources(names: Sequence[str] | None) -> list[tuple[str, str]]:
+def read_sources(files: Sequence[str] | None) -> list[tuple[str, str]]:
     """Each file's name and its content as one text, stdin as "-" or if none is named; refuse if all are empty."""
     sources = []
-    for name in names or ["-"]:
+    for name in files or ["-"]:
         with _opened(None if name == "-" else Path(name)) as stream:
             sources.append((name, stream.read()))
     check_texts([text for _, text in sources])
@@ -229,22 +237,14 @@ def layer_numbers(written: str) -> list[int]:
 
 # ---- models -------------------------------------------------------------------------------------------------------
 
-ModelOption = Annotated[
-    str | None,
-    Option("--model", "-m", help="A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."),
-]
-GeneratorOption = Annotated[
-    str | None,
-    Option("--model", "-m", help="A checkpoint folder or hub name; the built-in model does not generate text."),
-]
+CHECKPOINT = "A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
+ModelOption = Annotated[str | None, Option("--model", "-m", help=CHECKPOINT)]
+GENERATOR = "A checkpoint folder or hub name; the built-in model does not generate text."
+GeneratorOption = Annotated[str | None, Option("--model", "-m", help=GENERATOR)]
 SkillOption = Annotated[str | None, Option(help="A skill of the model: its name, or a folder that holds one.")]
 INT8_SAMPLE = 200  # inputs on which int8 must agree
-Int8Option = Annotated[
-    bool,
-    Option(
-        "--int8", help=f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
-    ),
-]
+INT8 = f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
+Int8Option = Annotated[bool, Option("--int8", help=INT8)]
 
 
 def load_model(model: str | None, skill: str | None = None) -> "Model":
@@ -327,9 +327,6 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
 # ---- training -----------------------------------------------------------------------------------------------------
 
 CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
-CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
-MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
-StepsOption = Annotated[int | None, Option(help="How many steps to train, instead of minutes.")]
 DeviceOption = Annotated[str | None, Option(help="cpu or cuda. Default: cuda if there is one.")]
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 Recipe = TypeVar("Recipe")
@@ -360,7 +357,7 @@ class TrainingOptions:
         """
         from clearhead.training.settings import override, parse_settings, read_recipe
 
-        own = {name.replace("__", "."): value for name, value in options.items() if value is not None}
+        own = {name.replace("__", "."): value for name, value in given(**options).items()}
         changes: dict[str, Any] = {}
         for layer in ({} if self.recipe is None else read_recipe(self.recipe), parse_settings(self.set_ or []), own):
             if any(layer.get(length) is not None for length in _LENGTHS):
@@ -369,45 +366,28 @@ class TrainingOptions:
         return override(recipe, changes)
 
     def keywords(self) -> dict[str, Any]:
-        """How a recipe is run."""
-        return {
-            "device": pick_device(self.device),
-            "shard": self.shard,
-            "tensorboard": self.tensorboard,
-            "command": command_line(),
-        }
+        """How a recipe is run; its card says what the user typed."""
+        started = ["clearhead"]
+        if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
+            machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
+            started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
+        switches = given(shard=self.shard or None, tensorboard=self.tensorboard or None)
+        return {"device": pick_device(self.device), "command": shlex.join([*started, *sys.argv[1:]]), **switches}
 
 
+_SET = "Change one value of the recipe: --set train.learning_rate=3e-5."
+_SHARD = "Cut the network up among the processes that torchrun started, instead of copying it."
 _SINGLE = {
     "recipe": (Path | None, Option(None, help="A TOML file that changes the recipe by name.")),
-    "set_": (
-        list[str] | None,
-        Option(None, "--set", help="Change one value of the recipe: --set train.learning_rate=3e-5."),
-    ),
+    "set_": (list[str] | None, Option(None, "--set", help=_SET)),
     "device": (DeviceOption, None),
 }
 _DISTRIBUTED = {
-    "shard": (
-        bool,
-        Option(
-            False,
-            "--shard",
-            help="Cut the network up among the processes that torchrun started, instead of copying it.",
-        ),
-    ),
+    "shard": (bool, Option(False, "--shard", help=_SHARD)),
     "tensorboard": (bool, Option(False, "--tensorboard", help="Write for TensorBoard too, in the run's folder.")),
 }
 SingleTraining = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE)]
 Training = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE, **_DISTRIBUTED)]
-
-
-def command_line() -> str:
-    """What the user typed, for the model's card."""
-    started = ["clearhead"]
-    if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
-        machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
-        started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
-    return shlex.join([*started, *sys.argv[1:]])
 
 
 def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: object) -> Rows:
@@ -429,19 +409,13 @@ def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: obj
         raise typer.Exit(128 + (result.signal or signal.SIGINT))
 
 
-def _named_columns(*columns: str | None) -> dict[str, str]:
-    """The columns that were named, by their roles."""
-    return {role: column for role, column in zip(_COLUMNS, columns, strict=True) if column is not None}
-
-
 _COLUMNS = {
     "text": "Name of the column with the text (choose: context; tag: words; search: query).",
     "pair": "Name of the column with the second text (choose: choices; search: passage).",
     "label": "Name of the column with the label, score, tags or relevance.",
 }
 Columns = Annotated[
-    dict[str, str],
-    Shared(_named_columns, **{role: (str | None, Option(None, help=about)) for role, about in _COLUMNS.items()}),
+    dict[str, str], Shared(given, **{role: (str | None, Option(None, help=about)) for role, about in _COLUMNS.items()})
 ]
 
 

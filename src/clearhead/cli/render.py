@@ -28,15 +28,10 @@ def print_rows(rows: Rows, *, as_json: bool) -> None:
         for line in lines:
             if isinstance(line, str):
                 typer.echo(line)
-            else:
-                _print_coloured(line)
+                continue
+            from rich.console import Console
 
-
-def _print_coloured(line: "Text") -> None:
-    """Print a line in colour; what is wider than the terminal is wrapped."""
-    from rich.console import Console
-
-    Console(highlight=False, emoji=False, markup=False).print(line)
+            Console(highlight=False, emoji=False, markup=False).print(line)
 
 
 def in_colour() -> bool:
@@ -50,20 +45,16 @@ def shorten(text: str, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def scored(score: float, *columns: str) -> Line:
+def scored(score: float, *columns: Line) -> Line:
     """A probability and what it is the probability of: in colour with a bar for people, else in plain columns."""
-    return coloured_score(score, *columns) if in_colour() else "  ".join([f"{score:.3f}", *columns])
-
-
-def coloured_score(score: float, *columns: str) -> "Text":
-    """A probability, its bar, and what it is the probability of, the first column bold."""
+    if not in_colour():
+        return "  ".join([f"{score:.3f}", *map(str, columns)])
     from rich.text import Text
 
-    line = Text(f"{score:.3f} ")
-    line.append(bar(score), "cyan")
+    line = Text.assemble(f"{score:.3f} ", (bar(score), "cyan"))
     for number, column in enumerate(columns):
-        line.append("  ")
-        line.append(column.translate(_CONTROLS), "" if number else "bold")
+        shown = Text(column.translate(_CONTROLS), "" if number else "bold") if isinstance(column, str) else column
+        line.append("  ").append_text(shown)
     return line
 
 

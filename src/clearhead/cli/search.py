@@ -1,7 +1,6 @@
 """Verbs over many texts: search, cluster, duplicates."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
@@ -10,23 +9,20 @@ from clearhead.cli.options import (
     Loaded,
     ModelOption,
     Texts,
+    Verbs,
     expect_many,
     given_texts,
     load_model,
     progress,
     quantised,
-    verb,
 )
 from clearhead.cli.render import Rows, shorten
 from clearhead.errors import BadInput, require
 
-if TYPE_CHECKING:
-    from clearhead.pipelines.model import Model
-    from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.search.passages import Document
+app = Verbs()
 
 
-@verb
+@app.verb
 def search(
     query: str = Argument(..., help='What to look for, or "-" for one query a line from stdin.'),
     more: list[Path] | None = Argument(None, metavar="[FILES]...", help="More files for --in."),
@@ -47,8 +43,8 @@ def search(
 
     queries = given_texts([query])
     places = [*(files or []), *(more or [])]
-    if not places and index is None:
-        raise BadInput("nothing to search; name files or folders with --in, or a saved index with --index")
+    named = bool(places) or index is not None
+    require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
     documents = list(read_documents(places))
     loaded = None if method == "bm25" else load_model(model)
     if int8:
@@ -56,7 +52,14 @@ def search(
             raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
         passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
         loaded = quantised(loaded, "embed", passages if places else queries)
-    found = Index.load(index, loaded) if index is not None and not places else _build(documents, loaded, index)
+    if index is not None and not places:
+        found = Index.load(index, loaded)
+    else:
+        expect_many()
+        with progress("embedding", None) as advance:
+            found = Index.build(documents, loaded, progress=advance)
+        if index is not None:
+            found.save(index)
     cross = None if rerank is None else load_model(rerank)
     results = found.search(queries, top_k=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):
@@ -66,19 +69,7 @@ def search(
         )
 
 
-def _build(documents: "list[Document]", model: "Model | None", folder: Path | None) -> "Index":
-    """Build the index, and save it if a folder is named."""
-    from clearhead.pipelines.search.index import Index
-
-    expect_many()
-    with progress("embedding", None) as advance:
-        built = Index.build(documents, model, progress=advance)
-    if folder is not None:
-        built.save(folder)
-    return built
-
-
-@verb
+@app.verb
 def cluster(
     texts: Texts,
     model: Loaded,
@@ -100,7 +91,7 @@ def cluster(
         yield {"text": centre, **group.to_dict()}, [f"{len(group.members):>6}  {shorten(centre, 100)}"]
 
 
-@verb
+@app.verb
 def duplicates(
     texts: Texts,
     model: Loaded,

@@ -5,9 +5,13 @@ from pathlib import Path
 import typer
 from typer import Option
 
+from clearhead.cli.options import Verbs
 from clearhead.errors import NotFound
 
+app = Verbs()
 
+
+@app.command()
 def studio(
     model: list[str] | None = Option(
         None, "--model", "-m", help="A checkpoint folder or hub model, again for more. Default: the built-in."

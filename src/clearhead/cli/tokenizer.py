@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
-from clearhead.cli.options import Command, ModelOption, group, progress, read_texts, verb
+from clearhead.cli.options import ModelOption, Verbs, progress, read_texts
 from clearhead.cli.render import Rows
 
 if TYPE_CHECKING:
     from clearhead.text import Tokenizer
     from clearhead.text.encoding import Encoding
 
+app = Verbs()
 
-@verb
+
+@app.verb
 def tokenize(
     text: str = Argument("-", help='The text, or "-" for one text a line from stdin.'),
     pair: str | None = Argument(None, help="A second text, for models that read pairs."),
@@ -46,12 +48,9 @@ def _read_tokenizer(model: str | None) -> "Tokenizer":
     from clearhead.hub.remote import builtin_folder, find
     from clearhead.text import Tokenizer
 
-    if model is None:
-        return Tokenizer.from_folder(builtin_folder())
-    path = Path(model)
-    if path.is_file():
+    if model is not None and (path := Path(model)).is_file():
         return Tokenizer.from_vocab(path) if path.suffix == ".txt" else Tokenizer.from_file(path)
-    return Tokenizer.from_folder(find(model))
+    return Tokenizer.from_folder(builtin_folder() if model is None else find(model))
 
 
 def _token_lines(encoding: "Encoding", capitals: list[str] | None) -> Iterator[str]:
@@ -64,11 +63,11 @@ def _token_lines(encoding: "Encoding", capitals: list[str] | None) -> Iterator[s
         yield f"{position:>8} {sentence:>8}{kind} {token_id:>6}  {where:<9} {token}"
 
 
-app = group("tokenizer", "Train a tokenizer on your own text.")
+training = Verbs("tokenizer", "Train a tokenizer on your own text.")
+app.add_typer(training)
 
 
-@app.command(cls=Command)
-@verb
+@training.verb
 def train(
     files: list[Path] = Argument(..., help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.'),
     out: Path = Option(..., help="The folder to write to."),
@@ -91,7 +90,5 @@ def train(
         )
     with staged(out) as stage:
         trained.save(stage)
-    yield (
-        {"folder": str(out), "kind": kind, "vocabulary": trained.vocabulary},
-        [f"wrote a {kind} tokenizer of {trained.vocabulary:,} tokens to {out}"],
-    )
+    record = {"folder": str(out), "kind": kind, "vocabulary": trained.vocabulary}
+    yield record, [f"wrote a {kind} tokenizer of {trained.vocabulary:,} tokens to {out}"]

@@ -1,7 +1,8 @@
 """Verbs that understand text: ask, fill, classify, tag, compare, choose."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -11,39 +12,28 @@ from clearhead.cli.options import (
     LoadedWithSkill,
     Shared,
     Texts,
+    Verbs,
     comma_separated,
     nonempty,
     progress,
     quantised,
     read_sources,
-    verb,
 )
-from clearhead.cli.render import (
-    Line,
-    Mark,
-    Rows,
-    coloured_score,
-    difference,
-    in_colour,
-    in_context,
-    marked,
-    scored,
-    shorten,
-)
+from clearhead.cli.render import Line, Mark, Rows, difference, in_colour, in_context, marked, scored, shorten
 
 if TYPE_CHECKING:
-    from clearhead.pipelines.fill_mask import Prediction
+    from clearhead.pipelines.fill_mask import Filled
     from clearhead.pipelines.question_answering import Answer
     from clearhead.pipelines.token_classification import Tagged
 
+app = Verbs()
 
-ContextOption = Annotated[
-    list[str] | None, Option(help='A file to look in, or "-" for stdin (the default); more than one may be.')
-]
-Contexts = Annotated[list[tuple[str, str]], Shared(read_sources, context=(ContextOption, None))]
+CONTEXT = 'A file to look in, or "-" for stdin (the default); more than one may be.'
+ContextOption = Annotated[list[str] | None, Option("--context", help=CONTEXT)]
+Contexts = Annotated[list[tuple[str, str]], Shared(read_sources, files=(ContextOption, None))]
 
 
-@verb
+@app.verb
 def ask(
     *,
     question: str = Argument(..., callback=nonempty, help="The question."),
@@ -78,7 +68,7 @@ def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
             yield in_context(text, Mark(one.start, one.end))
 
 
-@verb
+@app.verb
 def fill(
     texts: Texts,
     model: Loaded,
@@ -95,17 +85,16 @@ def fill(
     with progress("filling", len(texts)) as advance:
         results = model.fill(texts, top_k=top_k, candidates=comma_separated(candidates), progress=advance)
     for text, found in zip(texts, results, strict=True):
-        yield {"text": text, **found.to_dict()}, (_filled_line(text, one) for one in found.predictions)
+        yield {"text": text, **found.to_dict()}, _filled_lines(text, found)
 
 
-def _filled_line(text: str, one: "Prediction") -> Line:
-    if not in_colour():
-        return f"{one.score:.3f}  {one.token:<16} {shorten(one.sequence, 100)}"
-    filled = marked(one.sequence, [difference(text, one.sequence)])
-    return coloured_score(one.score, f"{one.token:<16}", "").append_text(filled)
+def _filled_lines(text: str, found: "Filled") -> Iterator[Line]:
+    for one in found.predictions:
+        filled = marked(one.sequence, [difference(text, one.sequence)]) if in_colour() else shorten(one.sequence, 100)
+        yield scored(one.score, f"{one.token:<15}", filled)
 
 
-@verb
+@app.verb
 def classify(
     texts: Texts,
     model: LoadedWithSkill,
@@ -126,17 +115,15 @@ def classify(
         model = quantised(model, "classify", texts)
     elif int8:
         model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in texts for label in own))
+    use: Any = model.classify if labels is None else partial(model.zero_shot, labels=own)
     with progress("classifying", len(texts)) as advance:
-        if labels is None:
-            results = model.classify(texts, top_k=top_k, progress=advance)
-        else:
-            results = model.zero_shot(texts, own, top_k=top_k, progress=advance)
+        results = use(texts, top_k=top_k, progress=advance)
     for text, found in zip(texts, results, strict=True):
         best = list(found.scores.items())[: top_k or 1]
         yield {"text": text, **found.to_dict()}, (scored(score, f"{label:<15}", shorten(text)) for label, score in best)
 
 
-@verb
+@app.verb
 def tag(
     texts: Texts,
     model: LoadedWithSkill,
@@ -165,7 +152,7 @@ def _tag_lines(text: str, found: "Tagged", *, words: bool) -> Iterator[Line]:
         yield scored(one.score, f"{one.label:<9}", f"{one.text}  ({one.start}–{one.end})")
 
 
-@verb
+@app.verb
 def compare(
     *,
     first: str = Argument(..., callback=nonempty, help="One text."),
@@ -182,7 +169,7 @@ def compare(
     yield {"first": first, "second": second, **found.to_dict()}, lines
 
 
-@verb
+@app.verb
 def choose(
     *,
     context: str = Argument(..., callback=nonempty, help="What comes before."),
