@@ -51,11 +51,6 @@ class State:
     best_step: int | None = None
     stale: int = 0  # evaluations since the best
 
-    def add(self, name: str, value: float, count: float) -> None:
-        """Add to the sum and the count of a metric."""
-        before = self.sums.get(name, (0.0, 0.0))
-        self.sums[name] = [before[0] + value, before[1] + count]
-
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Read the fields as `asdict` gave them; JSON keeps every bit of a float."""

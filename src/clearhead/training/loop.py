@@ -134,7 +134,7 @@ def train(
             if metrics is None or stop or budget.done(state) or _is_due(settings.every, state.step):
                 metrics, pending = _record(state, pending), None
             taken = watch.end_step(state)
-            state.add("tokens_per_second", tokens, taken)
+            _add(state, "tokens_per_second", tokens, taken)
             report.tick(state.step, metrics.loss, _mean(tokens, taken), progress, state.elapsed)
             last = budget.done(state)
             if last and pending is not None:  # by the clock, the last step is known to be it when it is over
@@ -201,7 +201,7 @@ def _record(state: State, pending: PendingMetrics) -> StepMetrics:
     state.losses.add(metrics.loss)
     if not metrics.bad:
         for name, pair in metrics.sums.items():
-            state.add(name, *pair)
+            _add(state, name, *pair)
     return metrics
 
 
@@ -249,6 +249,11 @@ def _row(state: State, task: Task, rate: float, norm: float, epoch: float) -> di
     loss = {"loss": sum(weight * means[part] for part, weight in parts.items())} if parts else {}
     place = {"step": state.step, "epoch": epoch, "tokens": state.tokens, "elapsed": state.elapsed}
     return {**place, **loss, **means, "norm": norm, "learning_rate": rate}
+
+
+def _add(state: State, name: str, value: float, count: float) -> None:
+    before = state.sums.get(name, (0.0, 0.0))
+    state.sums[name] = [before[0] + value, before[1] + count]
 
 
 def _mean(value: float, count: float) -> float:
