@@ -54,13 +54,13 @@ def sources(count: int) -> list[list[int]]:
 def ours(folder: Path, threads: int, *, int8: bool) -> Engine:
     from clearhead.decoding.beam import beam_search
     from clearhead.decoding.config import Controls
-    from clearhead.decoding.decoder import continuing
+    from clearhead.decoding.decoder import as_decoder
     from clearhead.decoding.generate import greedy
     from clearhead.pipelines.int8 import in_int8
 
     torch.set_num_threads(threads)
     network = clearhead.load(folder).network
-    writer = continuing(in_int8(network) if int8 else network)
+    writer = as_decoder(in_int8(network) if int8 else network)
 
     def write(given: list[list[int]], beams: int, new: int) -> list[int]:
         rules = Controls(end=(END,), max_new_tokens=new, min_new_tokens=new, banned=(PAD,))

@@ -103,6 +103,7 @@ def test_old_keywords_warn_for_one_release():
         bert.fill("[MASK]", top=2, top_k=3)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_hasattr_works_on_everything():
     for model in (translator("seq2seq-gru"), ch.load(gpt_folder())):
         for name in dir(model):

@@ -5,7 +5,7 @@ import torch
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls
-from clearhead.decoding.decoder import Recorder, continuing
+from clearhead.decoding.decoder import Recorder, as_decoder
 from clearhead.decoding.generate import greedy
 from clearhead.errors import BadInput
 from generators import DECODERS, PROMPTS, our_decoder
@@ -52,7 +52,7 @@ def test_rules_do_what_those_of_transformers_do(rules, theirs, tmp_path):
 
 @pytest.mark.parametrize("model", DECODERS)
 def test_one_beam_is_greedy_and_company_changes_nothing(model):
-    writer = continuing(our_decoder(model).network)
+    writer = as_decoder(our_decoder(model).network)
     one = beam_search(writer, PROMPTS, PLAIN, num_beams=1, length_penalty=0.0)
     for (found,), wanted in zip(one, greedy(writer, PROMPTS, PLAIN), strict=True):
         assert found.tokens == wanted.tokens

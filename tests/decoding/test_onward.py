@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls, Sampling
-from clearhead.decoding.decoder import Recorder, continuing
+from clearhead.decoding.decoder import Recorder, as_decoder
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask
 from clearhead.nn.attention import Attend
@@ -33,7 +33,7 @@ def test_greedy_writes_what_transformers_writes(model, seed, tmp_path):
 @pytest.mark.parametrize("model", DECODERS)
 def test_the_cache_changes_nothing(model):
     network = our_decoder(model).network
-    writer, written = continuing(network), [[0] if hasattr(network.encoder, "encode") else list(p) for p in PROMPTS]
+    writer, written = as_decoder(network), [[0] if hasattr(network.encoder, "encode") else list(p) for p in PROMPTS]
     source = laid_out(PROMPTS, packed=True)
     rng = torch.Generator().manual_seed(0)
     with torch.inference_mode():
@@ -120,7 +120,7 @@ def test_hooks_see_the_attention_of_every_step():
     network = our_decoder("marian").network
     parts = [part for part in network.encoder.decoder_blocks.modules() if isinstance(part, Attend)]
     with record(*parts) as calls:
-        greedy(continuing(network), [[5, 6, 7]], Controls(max_new_tokens=4))
+        greedy(as_decoder(network), [[5, 6, 7]], Controls(max_new_tokens=4))
     looks = [call for call in calls if call.module is network.encoder.decoder_blocks[0].cross.attend]
     assert [call.inputs[1].shape[1] for call in looks] == [3] * 4  # keys of the source
     backs = [call for call in calls if call.module is network.encoder.decoder_blocks[0].attention.attend]
@@ -147,7 +147,7 @@ def test_sampling_follows_the_probabilities():
 
 @pytest.mark.parametrize("model", DECODERS)
 def test_sampling_depends_on_its_chance_alone_in_any_company(model):
-    writer = continuing(our_decoder(model).network)
+    writer = as_decoder(our_decoder(model).network)
 
     def drawn(seed: int, count: int = len(PROMPTS)) -> list[list[int]]:
         chance = [Random(seed + place) for place in range(count)]
@@ -238,9 +238,9 @@ def test_chance_is_given_not_taken():
 def test_bad_beginnings_are_refused():
     network = our_decoder("gpt2").network
     with pytest.raises(BadInput, match="prompt 1 is empty; give it at least one token"):
-        greedy(continuing(network), [[5], []], PLAIN)
+        greedy(as_decoder(network), [[5], []], PLAIN)
     with pytest.raises(InputTooLong, match="Input has 61 tokens, the model has 60 positions"):
-        greedy(continuing(network), [[5] * 50], Controls(max_new_tokens=40))
+        greedy(as_decoder(network), [[5] * 50], Controls(max_new_tokens=40))
     del network.heads["causal_lm"]
     with pytest.raises(WrongTask, match="writes no text: it has no head 'causal_lm'"):
-        continuing(network)
+        as_decoder(network)

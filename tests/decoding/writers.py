@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.decoding.decoder import Decoder, continuing
+from clearhead.decoding.decoder import Decoder, as_decoder
 from clearhead.hub.checkpoint import read_folder
 from generators import their_decoder
 from references import save_theirs
@@ -20,7 +20,7 @@ def theirs(model: str, seed: int = 0) -> Any:
 
 def ours(model: str, folder: Any, seed: int = 0) -> Decoder:
     """The same network of ours."""
-    return continuing(read_folder(save_theirs(theirs(model, seed), folder)).network)
+    return as_decoder(read_folder(save_theirs(theirs(model, seed), folder)).network)
 
 
 def their_texts(model: str, prompt: list[int], seed: int = 0, **how: Any) -> tuple[list[list[int]], list[float]]:

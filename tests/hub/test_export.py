@@ -8,7 +8,7 @@ import torch
 import transformers
 
 import clearhead as ch
-from clearhead.decoding.decoder import continuing
+from clearhead.decoding.decoder import as_decoder
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
@@ -46,12 +46,12 @@ def writer(family, kind):
 def assert_read_alike(model, folder):
     """Theirs, loaded by name alone, reads and writes what ours does."""
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
-    sourced = model.writer.sourced
+    sourced = model.generator.sourced
     auto = transformers.AutoModelForSeq2SeqLM if sourced else transformers.AutoModelForCausalLM
     network = auto.from_pretrained(folder).eval()
     for text in TEXTS:
         read = theirs(text, return_tensors="pt")
-        assert read["input_ids"][0].tolist() == model.writer.ids([text])[0]
+        assert read["input_ids"][0].tolist() == model.generator.ids([text])[0]
         assert sorted(read) == ["attention_mask", "input_ids"]
         # Marian's configuration makes the last token that there is room for an end: one more than is compared
         plan = {"max_new_tokens": NEW + 1, "min_new_tokens": NEW, "do_sample": False}
@@ -80,7 +80,7 @@ def test_transformers_reads_and_writes_what_we_do(family, kind, tmp_path):
     assert theirs.bos_token_id == getattr(model.config, "bos_token_id", None)
     assert theirs.pad_token_id == model.config.pad_token_id or family == "gpt2"
     again = ch.load(tmp_path)
-    assert again.writer.ids(TEXTS) == model.writer.ids(TEXTS)
+    assert again.generator.ids(TEXTS) == model.generator.ids(TEXTS)
     again.save(tmp_path / "again")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / name).read_bytes()
@@ -97,7 +97,7 @@ def test_a_folder_from_before_is_read_as_before_and_saved_aright(family, kind, t
     (tmp_path / "old/tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
     old = ch.load(tmp_path / "old")
     assert old.tokenizer.digest == model.tokenizer.digest
-    assert old.writer.ids(TEXTS) == model.writer.ids(TEXTS)
+    assert old.generator.ids(TEXTS) == model.generator.ids(TEXTS)
     old.save(tmp_path / "new")
     assert_read_alike(old, tmp_path / "new")
 
@@ -150,7 +150,7 @@ def test_an_opus_mt_that_is_saved_again_needs_no_other_files(tmp_path):
     model = ch.Model.create(config, words, heads={"causal_lm": words.vocabulary})
     model.save(tmp_path / "saved")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
-    assert theirs(">>fra<< there the")["input_ids"] == model.writer.ids([">>fra<< there the"])[0]
+    assert theirs(">>fra<< there the")["input_ids"] == model.generator.ids([">>fra<< there the"])[0]
     assert theirs.decode([2, 3, 0], skip_special_tokens=True) == model.tokenizer.decode([2, 3, 0])
 
 
@@ -173,12 +173,12 @@ def test_a_long_text_is_cut_where_the_model_ends(family, kind, most, tmp_path):
 def test_a_model_is_read_in_half_precision(family, kind, dtype, tmp_path):
     model = writer(family, kind)
     model.save(tmp_path)
-    half = ch.load(tmp_path, dtype=dtype).writer
-    (whole,), (found,) = (first_logits(one) for one in (model.writer, half))
+    half = ch.load(tmp_path, dtype=dtype).generator
+    (whole,), (found,) = (first_logits(one) for one in (model.generator, half))
     assert found.dtype == dtype
     assert torch.cosine_similarity(whole, found.float(), dim=0) > 0.99
 
 
 def first_logits(writing):
     with torch.inference_mode():
-        return continuing(writing.module).begin(writing.ids(TEXTS[:1]))[0]
+        return as_decoder(writing.module).begin(writing.ids(TEXTS[:1]))[0]

@@ -39,7 +39,7 @@ def test_the_way_of_the_best_text_is_in_the_tree(kind, beams):
 def test_the_attention_of_a_recurrent_model_is_its_matrix():
     model = translator("seq2seq-lstm-additive")
     data = decoding(model, TEXTS[0], max_new_tokens=6).data
-    (source,) = model.writer.ids([TEXTS[0]])
+    (source,) = model.generator.ids([TEXTS[0]])
     target = list(model.generate(TEXTS[0], max_new_tokens=6).tokens)
     (weights,) = model.network.attention(replace(Batch.of([target]), source=Batch.of([source])))
     shown = torch.tensor([data["nodes"][i]["attention"][0] for i in data["path"]])[: len(target)]

@@ -9,7 +9,7 @@ import transformers
 from torch.testing import assert_close
 
 from clearhead.decoding.config import Controls
-from clearhead.decoding.decoder import continuing
+from clearhead.decoding.decoder import as_decoder
 from clearhead.decoding.generate import greedy
 from clearhead.errors import BadConfig, InputTooLong, WrongTask
 from clearhead.hub.checkpoint import build_network, read_folder, write_folder
@@ -143,7 +143,7 @@ def test_in_half_precision(model):
         half = network.bfloat16()("causal_lm", source.ids, source.layout, source)
     assert_close(mixed.float(), wanted, atol=0.3, rtol=0.1)
     assert_close(half.float(), wanted, atol=0.3, rtol=0.1)
-    assert len(greedy(continuing(network), PROMPTS, Controls(max_new_tokens=3))) == len(PROMPTS)
+    assert len(greedy(as_decoder(network), PROMPTS, Controls(max_new_tokens=3))) == len(PROMPTS)
 
 
 @pytest.mark.parametrize("model", DECODERS)

@@ -102,7 +102,7 @@ def evaluate(
             measure: Any = EVALUATIONS[task]
             yield _row(task, data, len(examples), measure(loaded, examples, progress=advance, **files))
             return
-        found = evaluate_translation(loaded.writer, examples, progress=advance)
+        found = evaluate_translation(loaded.generator, examples, progress=advance)
     lines = [f"{name:<17} {found[name]:.2f}  {found[f'{name}_signature']}" for name in ("bleu", "chrf")]
     yield {"task": task, "data": data, "examples": len(examples), **found}, lines
 

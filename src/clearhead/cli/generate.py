@@ -92,12 +92,12 @@ def _print_stream(model: "Model", prompt: str, options: dict[str, Any]) -> None:
 
 def _shown_prompt(model: "Model", prompt: str) -> str:
     """What stands before a text that was generated: its prompt, unless that is the source of an encoder."""
-    return "" if model.writer.sourced else prompt
+    return "" if model.generator.sourced else prompt
 
 
 def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None:
     """Say where the model has fewer positions than the text may be long."""
-    writer = model.writer
+    writer = model.generator
     room = min(writer.limit(len(ids), max_new_tokens) for ids in writer.ids(prompts))
     if room < max_new_tokens:
         room_for = f"{room} new tokens{'' if writer.sourced else ' after the longest prompt'}, not {max_new_tokens}"

@@ -66,7 +66,7 @@ class Sampling:
         return found
 
     def draw(self, logits: Tensor, rngs: Sequence[Random]) -> Tensor:
-        """Draw one token for each row, each by its own rng, so that company changes nothing: logits (B, V) -> (B,).
+        """Draw one token for each row, each by its own rng, whatever runs beside it: logits (B, V) -> (B,).
 
         It is the token at which the probabilities add up to a share that is drawn; one without probability never is.
         """

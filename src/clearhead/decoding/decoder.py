@@ -92,17 +92,17 @@ class Decoder(Protocol):
         """Append one token (B,) to every sequence: logits (B, V) of the token after it, and the new `State`."""
 
 
-def continuing(network: Network) -> Decoder:
+def as_decoder(network: Network) -> Decoder:
     """Let a network of models.GENERATORS be decoded; it should be in evaluation mode."""
     if "causal_lm" not in network.heads:
         raise WrongTask(
             "this model writes no text: it has no head 'causal_lm', but "
             f"{', '.join(network.heads) or 'none'}; choose one that does, such as GPT-2, T5 or OPUS-MT"
         )
-    return Sourced(network) if isinstance(network.encoder, EncoderDecoder) else Prompted(network)
+    return SourceDecoder(network) if isinstance(network.encoder, EncoderDecoder) else PromptDecoder(network)
 
 
-class Prompted:
+class PromptDecoder:
     """A decoder alone: it goes on from prompts."""
 
     def __init__(self, network: Network) -> None:
@@ -123,7 +123,7 @@ class Prompted:
         return self.head(hidden[:, 0], layout), state
 
 
-class Sourced:
+class SourceDecoder:
     """An encoder–decoder: it reads sources and writes from nothing but a start token."""
 
     def __init__(self, network: Network) -> None:

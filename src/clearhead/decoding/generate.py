@@ -67,7 +67,7 @@ def sample(
     history: Texts | None = None,
     recorder: Recorder | None = None,
 ) -> list[Output]:
-    """Draw each token by its probability; every text by its own rng, so that company changes nothing."""
+    """Draw each token by its probability; every text by its own rng, whatever runs beside it."""
     return _Decoding(model, prompts, controls, _drawing(sampling, rngs), history, recorder).finish()
 
 

@@ -35,7 +35,7 @@ def decoding(model: Model, text: str, *, num_beams: int = 1, max_new_tokens: int
     fits = 1 <= max_new_tokens <= LIMIT
     require(fits, f"max_new_tokens={max_new_tokens} cannot be shown; choose 1 to {LIMIT}", BadInput)
     require(top_k > 0, f"top_k={top_k} candidates cannot be shown; choose 1 or more", BadInput)
-    generator = model.writer
+    generator = model.generator
     check_length(len(generator.ids([text])[0]), LIMIT)
     seen = watch(generator, text, max_new_tokens=max_new_tokens, num_beams=num_beams, top_k=top_k)
     names = generator.tokenizer

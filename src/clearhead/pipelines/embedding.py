@@ -1,9 +1,6 @@
 """Texts and tokens to vectors: from any layers, pooled, and quantised to int8 or bits."""
 
-# N packed tokens · D width
-# Q and P vectors · D width
-# B sequences · D width
-# P pieces of a whole text · D width
+# N packed tokens · B sequences · P pieces of a text, or vectors · Q queries · D width
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from torch import nn
 from clearhead.data.batch import chunks
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls, GenerationConfig, GenerationOptions, check_length
-from clearhead.decoding.decoder import Decoder, Output, Recorder, continuing
+from clearhead.decoding.decoder import Decoder, Output, Recorder, as_decoder
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.io import Progress, Record
@@ -44,7 +44,7 @@ class Generator:
     def of(cls, network: Any, tokenizer: Tokenizer) -> Self:
         """Take any network that writes, recurrent or not."""
         if isinstance(network, Network):
-            return cls(network, continuing(network), tokenizer, isinstance(network.encoder, EncoderDecoder))
+            return cls(network, as_decoder(network), tokenizer, isinstance(network.encoder, EncoderDecoder))
         if not (hasattr(network, "begin") and hasattr(network, "step")):
             raise WrongTask(f"{type(network).__name__} writes no text; choose a model that translates or goes on")
         return cls(network, network, tokenizer, hasattr(network, "read"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -605,9 +606,15 @@ class Model:
     # what a decoder or an encoder–decoder is for
 
     @property
-    def writer(self) -> Generator:
+    def generator(self) -> Generator:
         """The network, ready to generate, where it is a decoder or recurrent."""
         return Generator.of(self.network, self.tokenizer)
+
+    @property
+    def writer(self) -> Generator:
+        """The old name of `generator`, for one release."""
+        warnings.warn("writer is now called generator", DeprecationWarning, stacklevel=2)
+        return self.generator
 
     @renamed(prompts="texts", **_WRITING)
     @per_prompt
@@ -626,7 +633,7 @@ class Model:
         8
         """
         config = generation_config(**options)
-        return best_or_all(generate(self.writer, texts, max_new_tokens, config, progress), options)
+        return best_or_all(generate(self.generator, texts, max_new_tokens, config, progress), options)
 
     @renamed(**_WRITING)
     def stream(self, prompt: str, *, max_new_tokens: int = 128, **options: Unpack[GenerationOptions]) -> Iterator[str]:
@@ -635,7 +642,7 @@ class Model:
         >>> for piece in clearhead.load("./my-gpt").stream("Once upon a time", max_new_tokens=8):
         ...     assert isinstance(piece, str)
         """
-        return stream_text(self.writer, prompt, max_new_tokens, generation_config(**options))
+        return stream_text(self.generator, prompt, max_new_tokens, generation_config(**options))
 
     @renamed(**_WRITING)
     @per_prompt
@@ -655,7 +662,7 @@ class Model:
         >>> [part.source for part in found.parts]
         ['Ein Hund bellt.', 'Er ist müde.']
         """
-        found = rewrite(self.writer, texts, with_beams(options), prefix=prefix, progress=progress)
+        found = rewrite(self.generator, texts, with_beams(options), prefix=prefix, progress=progress)
         return best_or_all(found, options)
 
     @renamed(**_WRITING)
@@ -681,9 +688,11 @@ class Model:
         """
         if abstractive:
             require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
-            return summarise_abstractive(self.writer, texts, options, max_new_tokens=max_new_tokens, progress=progress)
+            return summarise_abstractive(
+                self.generator, texts, options, max_new_tokens=max_new_tokens, progress=progress
+            )
         if self.family in RECURRENT_FAMILIES:
-            check_reads(self.writer)
+            check_reads(self.generator)
             raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
         writing = [*([] if max_new_tokens is None else ["max_new_tokens"]), *options]
         require(not writing, f"{', '.join(writing)}: only abstractive summaries are written", BadInput)

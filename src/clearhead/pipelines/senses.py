@@ -1,6 +1,5 @@
 """Word senses: one word in many sentences, grouped by its contextual vectors."""
 
-# M things
 # M occurrences · D width
 
 import re

@@ -37,7 +37,7 @@ def test_text_generation_by_chance_and_by_length():
     ours = ch.pipeline("text-generation", gpt_folder(), do_sample=True, temperature=2.0, max_new_tokens=10)
     found = ours(TEXTS[0], num_return_sequences=3)
     assert len({one["generated_text"] for one in found}) > 1
-    read = len(ours.model.writer.ids([TEXTS[0]])[0])
+    read = len(ours.model.generator.ids([TEXTS[0]])[0])
     (one,) = ours(TEXTS[0], do_sample=False, max_new_tokens=None, max_length=read + 3, return_tensors=True)
     assert len(one["generated_token_ids"]) == read + 3
     (hole,) = ours("bank " * 100, do_sample=False, handle_long_generation="hole", return_full_text=False)
@@ -74,7 +74,7 @@ def test_text2text_writes_what_transformers_generate_writes(tmp_path):
     import torch
 
     for text in TEXTS:
-        ids = torch.tensor(model.writer.ids([text]))
+        ids = torch.tensor(model.generator.ids([text]))
         pad = model.config.pad_token_id
         settings = {"num_beams": 3, "max_length": 20, "bad_words_ids": [[pad]], "do_sample": False}
         out = theirs.generate(ids, attention_mask=torch.ones_like(ids), forced_eos_token_id=None, **settings)

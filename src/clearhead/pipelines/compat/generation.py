@@ -111,7 +111,7 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
 
     def _check(self) -> None:
         """Refuse a model that reads a source."""
-        if self.model.writer.sourced:
+        if self.model.generator.sourced:
             raise WrongTask("this model reads a source; its pipelines are text2text-generation and translation")
 
     def __call__(self, text_inputs: Any, **options: Any) -> Any:  # type: ignore[override] # the name is v4's
@@ -128,7 +128,7 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
             f"handle_long_generation={options.handle_long_generation!r} is not known; 'hole' is",
             BadInput,
         )
-        writer = self.model.writer
+        writer = self.model.generator
         ids = writer.ids([options.prefix + prompt for prompt in inputs])
         limits = [options.limit(len(one)) for one in ids]
         if options.handle_long_generation == "hole" and writer.positions is not None:
@@ -148,7 +148,7 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
     ) -> dict[str, Any]:
         if options.return_tensors:
             by_end = output.ended and len(output.log_probabilities) > len(output.tokens)
-            return {"generated_token_ids": [*read, *output.tokens, *([self.model.writer.end] if by_end else [])]}
+            return {"generated_token_ids": [*read, *output.tokens, *([self.model.generator.end] if by_end else [])]}
         # what the prompt's tokens are decoded to may differ from the prompt, so that the new text is a difference
         before, whole = (self.model.tokenizer.decode(tokens) for tokens in (read, [*read, *output.tokens]))
         text = whole[len(before) :]
@@ -175,7 +175,7 @@ class Text2Text(Pipeline[Text2TextOptions]):
 
     def _check(self) -> None:
         """Refuse a model that reads no source."""
-        check_reads(self.model.writer)
+        check_reads(self.model.generator)
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Write one text anew, many, or a stream."""
@@ -191,7 +191,7 @@ class Text2Text(Pipeline[Text2TextOptions]):
     def _results(self, inputs: Sequence[Any], options: Text2TextOptions) -> Iterator[list[dict[str, Any]]]:
         for text in inputs:
             require(isinstance(text, str), f"An input is a text, not {text!r}.", BadInput)
-        writer, prefix = self.model.writer, self._prefix(options)
+        writer, prefix = self.model.generator, self._prefix(options)
         limit = room_for(writer, prefix, WINDOW)
         config = options.config(_START, beams=self.beams)
         cut = [sentence_chunks(writer.tokenizer, text, limit, whole=True) for text in inputs]
@@ -224,13 +224,13 @@ class Summarization(Text2Text):
     beams = BEAMS
 
     def __init__(self, model: Model, **options: Any) -> None:
-        if isinstance(model.writer.config, T5Config):
+        if isinstance(model.generator.config, T5Config):
             options = {**_T5_SUMMARIES, **options}
         super().__init__(model, **options)
 
     def _prefix(self, options: Text2TextOptions) -> str:
         """T5's word for it."""
-        return summary_prefix(self.model.writer)
+        return summary_prefix(self.model.generator)
 
 
 class Translation(Text2Text):
@@ -241,7 +241,7 @@ class Translation(Text2Text):
 
     def _prefix(self, options: Text2TextOptions) -> str:
         """T5 is told the languages in words; an OPUS-MT model knows its own."""
-        if not isinstance(self.model.writer.config, T5Config):
+        if not isinstance(self.model.generator.config, T5Config):
             return ""
         codes = (options.src_lang, options.tgt_lang)
         require(
