@@ -82,14 +82,8 @@ def main(folder: Path = Path("demo")) -> None:
     say("import clearhead as ch; model = ch.load()    # the built-in model, with its skills")
     typer.echo(repr(model))
     typer.echo(f"\nThe passage of the questions:\n{NUS}")
-    known = {
-        "ch": ch,
-        "model": model,
-        "passage": NUS,
-        "notes": NOTES.split("\n\n"),
-        "banks": BANKS,
-        "page": folder / "attention.html",
-    }
+    page = folder / "attention.html"
+    known = {"ch": ch, "model": model, "passage": NUS, "notes": NOTES.split("\n\n"), "banks": BANKS, "page": page}
     for line, shown in TOUR:
         say(line)
         typer.echo(shown(eval(line, known)))  # noqa: S307  the lines are those above

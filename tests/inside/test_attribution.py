@@ -66,7 +66,7 @@ def test_integrated_gradients_are_those_of_captum(name):
 
     def logit(vectors):
         with _replaced(target.model.encoder.embeddings.token, vectors.flatten(0, 1)):
-            return target._logit(target._tables(target.ids.expand(len(vectors), -1)))
+            return target._chosen(target._tables(target.ids.expand(len(vectors), -1))).sum(0)
 
     theirs = IntegratedGradients(logit).attribute(
         end[None], start[None], n_steps=STEPS, method="riemann_middle", internal_batch_size=8

@@ -62,10 +62,7 @@ def squad1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
 
 
 def squad2(
-    golds: Golds,
-    predictions: Mapping[str, str],
-    no_answer: Mapping[str, float] | None = None,
-    threshold: float = 1.0,
+    golds: Golds, predictions: Mapping[str, str], no_answer: Mapping[str, float] | None = None, threshold: float = 1.0
 ) -> dict[str, float]:
     """Give SQuAD 2.0's metrics under its own names, HasAns_ and NoAns_ apart; an empty prediction abstains.
 

@@ -48,27 +48,20 @@ def evaluate_answers(
     The files named are written: `predictions` with one text for each question, `nbest` with the best candidates.
     """
     golds = squad.golds_of(examples)
-    lists = candidates_of(model, examples, top=1 if nbest is None else squad.LISTED, progress=progress)
+    questions, contexts = [example.question for example in examples], [example.context for example in examples]
+    top = 1 if nbest is None else squad.LISTED
+    found: list[Answer] = model.answer(
+        questions, contexts, top_k=top, threshold=math.inf, whole_words=False, progress=progress
+    )
+    lists = {}  # of each question the best candidates, and the empty one with the score of no answer
+    for example, answer in zip(examples, found, strict=True):
+        spans = [squad.ScoredText(one.text, one.logit) for one in answer.candidates]
+        lists[example.id] = sorted([*spans, squad.ScoredText("", answer.null_score)], key=lambda one: -one.score)
     if predictions is not None:
         squad.write_predictions(predictions, squad.predictions_of(golds, lists))
     if nbest is not None:
         squad.write_nbest(nbest, lists)
     return squad.score_nbest(golds, lists)
-
-
-def candidates_of(
-    model: Model, examples: Sequence[QuestionExample], *, top: int, progress: Progress | None = None
-) -> dict[str, list[squad.ScoredText]]:
-    """Answer each question: its best candidates, and the empty one with the score of no answer, best first."""
-    questions, contexts = [example.question for example in examples], [example.context for example in examples]
-    found: list[Answer] = model.answer(
-        questions, contexts, top_k=top, threshold=math.inf, whole_words=False, progress=progress
-    )
-    lists = {}
-    for example, answer in zip(examples, found, strict=True):
-        spans = [squad.ScoredText(one.text, one.logit) for one in answer.candidates]
-        lists[example.id] = sorted([*spans, squad.ScoredText("", answer.null_score)], key=lambda one: -one.score)
-    return lists
 
 
 def evaluate_classes(model: Model, examples: Sequence[TextExample], *, progress: Progress | None = None) -> Metrics:
@@ -176,11 +169,7 @@ def evaluate_instructions(
 
 
 def evaluate_summaries(
-    model: Model,
-    examples: Sequence[PairExample],
-    *,
-    predictions: Path | None = None,
-    progress: Progress | None = None,
+    model: Model, examples: Sequence[PairExample], *, predictions: Path | None = None, progress: Progress | None = None
 ) -> Metrics:
     """ROUGE of summaries: in an encoder–decoder's own words, else the three sentences that say most of a text.
 

@@ -27,27 +27,18 @@ STEP_LIMIT = 128  # tokens; the page holds three tables of their squares
 def heads_view(trace: "Trace", layer: int, head: int | None) -> View:
     """Show every layer and head; the page opens at this layer and head, None being the average of all heads."""
     check_length(len(trace.tokens), LIMIT)
-    chunks, small = {}, []
+    chunks, small, side = {}, [], min(SMALL, len(trace.tokens))
     for one in trace.layers:
-        planes = _planes(one)
+        # one head after the other, since those of a long text are large and need not be kept
+        heads = torch.stack([one.attention(number) for number in range(one.heads)])
+        planes = torch.cat([heads, heads.mean(0, keepdim=True)])  # (H + 1, T, T)
         chunks[f"layer-{one.index}"] = pack_weights(planes)
-        small.append(_small(planes))
+        # (H + 1, S, S) bytes: the largest weight of each patch, lifted so that small ones can be seen
+        small.append((F.adaptive_max_pool2d(planes, side).sqrt() * 255).round().to(torch.uint8))
     chunks["small"] = zlib.compress(torch.stack(small).numpy().tobytes())
-    data = {
-        "tokens": trace.tokens,
-        "segments": trace.sides,
-        "layers": len(trace.layers),
-        "heads": trace.layers[0].heads,
-    }
-    facts = data | {"scale": SCALE, "small": small[0].shape[-1], "layer": layer, "head": head}
+    data = {"tokens": trace.tokens, "segments": trace.sides, "layers": len(small), "heads": trace.layers[0].heads}
+    facts = data | {"scale": SCALE, "small": side, "layer": layer, "head": head}
     return View("attention", page("attention", "Attention", SCRIPTS, facts, chunks), data)
-
-
-def _planes(layer: "Layer") -> Tensor:
-    """Each head's weights, then their average: (H + 1, T, T)."""
-    # one head after the other, since those of a long text are large and need not be kept
-    planes = torch.stack([layer.attention(head) for head in range(layer.heads)])
-    return torch.cat([planes, planes.mean(0, keepdim=True)])
 
 
 def pack_weights(weights: Tensor) -> bytes:
@@ -58,12 +49,6 @@ def pack_weights(weights: Tensor) -> bytes:
     # long runs of equal bytes are all there is to find: as small as a full search, six times as fast
     deflate = zlib.compressobj(strategy=zlib.Z_RLE)
     return deflate.compress(halves.numpy().tobytes()) + deflate.flush()
-
-
-def _small(planes: Tensor) -> Tensor:
-    """Shrink to (H + 1, S, S) bytes: the largest weight of each patch, lifted so that small ones can be seen."""
-    side = min(SMALL, planes.shape[-1])
-    return (F.adaptive_max_pool2d(planes, side).sqrt() * 255).round().to(torch.uint8)
 
 
 def step_view(trace: "Trace", layer: "Layer", head: int, token: int) -> View:

@@ -76,7 +76,7 @@ class Target:
         with torch.no_grad(), evaluating(self.model.network):
             for part in ids.split(self._batch):
                 tables = self._tables(part)
-                logits.append(self._logit(tables))
+                logits.append(self._chosen(tables).sum(0))
                 probabilities.append(self._chosen([table.softmax(-1) for table in tables]).prod(0))
         return torch.cat(logits).cpu(), torch.cat(probabilities).cpu()
 
@@ -93,7 +93,7 @@ class Target:
             for part in vectors.detach().split(self._batch):
                 given = part.requires_grad_()
                 with _replaced(self.model.encoder.embeddings.token, given.flatten(0, 1)):
-                    logit = self._logit(self._tables(self.ids.expand(len(given), -1)))
+                    logit = self._chosen(self._tables(self.ids.expand(len(given), -1))).sum(0)
                 gradients.append(torch.autograd.grad(logit.sum(), given)[0])
                 logits.append(logit.detach())
         return torch.cat(logits), torch.cat(gradients)
@@ -111,9 +111,6 @@ class Target:
         layout = Packed.of([length] * n, ids.device)
         segments = torch.tensor(self.encoding.segments, device=ids.device).repeat(n)
         return [table.float() for table in self.read(self.model.encoder(ids.flatten(), layout, segments), layout)]
-
-    def _logit(self, tables: Sequence[Tensor]) -> Tensor:
-        return self._chosen(tables).sum(0)
 
     def _chosen(self, tables: Sequence[Tensor]) -> Tensor:
         return torch.stack([table[:, column] for table, column in zip(tables, self.columns, strict=True)])
@@ -200,12 +197,8 @@ def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, ans
         model = model.able("compare" if use == "classify" and pair is not None else use)
     # networks from before the Transformer have no heads
     able = [name for head, name in _HEADS.items() if head in getattr(model.network, "heads", ())]
-    require(
-        bool(able),
-        "this model has no answer to explain: it cannot classify, answer or fill; how one writes is shown by: "
-        "look decoding",
-        WrongTask,
-    )
+    message = "this model has no answer to explain: it cannot classify, answer or fill"
+    require(bool(able), f"{message}; how one writes is shown by: look decoding", WrongTask)
     chosen = use or able[0]
     require(chosen in get_args(Use), f"use={chosen!r} is not known; choose {', '.join(get_args(Use))}", BadInput)
     if chosen == "classify":
@@ -288,11 +281,8 @@ def _encoded(model: Model, head: str, text: str, pair: str | None = None) -> Enc
     check_head(model.network, head)
     encoding = model.tokenizer.encode(text, pair)
     limit = model.encoder.max_length
-    require(
-        len(encoding) <= limit,
-        f"the input has {len(encoding)} tokens and the model {limit} positions; an answer is explained within one "
-        "window, so give the part that matters",
-        InputTooLong,
-    )
+    message = f"the input has {len(encoding)} tokens and the model {limit} positions"
+    advice = "an answer is explained within one window, so give the part that matters"
+    require(len(encoding) <= limit, f"{message}; {advice}", InputTooLong)
     require(any(map(len, encoding.parts)), "the text is empty; give some words", BadInput)
     return encoding

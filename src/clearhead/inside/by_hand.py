@@ -32,21 +32,13 @@ class Example:
 
     def __post_init__(self) -> None:
         heads, width, drawn = self.query.shape if self.query.dim() == 3 else (0, 0, 0)
-        fits = (
-            self.x.shape == (len(self.words), width)
-            and self.query.shape == self.key.shape == self.value.shape
-            and self.output.shape == (heads * drawn, width)
-        )
         shapes = [tuple(part.shape) for part in (self.x, self.query, self.key, self.value, self.output)]
-        require(
-            fits and len(self.words) > 0,
-            f"the shapes of x, query, key, value and output do not fit {len(self.words)} words: {shapes}; "
-            "x is (T, M), query, key and value are (H, M, K), output is (H·K, M)",
-            BadInput,
-        )
-        require(
-            self.key_width >= drawn, f"key_width={self.key_width} is less than the {drawn} features drawn", BadInput
-        )
+        wanted = [(len(self.words), width), *[(heads, width, drawn)] * 3, (heads * drawn, width)]
+        message = f"the shapes of x, query, key, value and output do not fit {len(self.words)} words: {shapes}"
+        advice = "x is (T, M), query, key and value are (H, M, K), output is (H·K, M)"
+        require(shapes == wanted and len(self.words) > 0, f"{message}; {advice}", BadInput)
+        message = f"key_width={self.key_width} is less than the {drawn} features drawn"
+        require(self.key_width >= drawn, message, BadInput)
 
 
 # The slide gives the scores 112 and 96 and d_k = 64, and draws three features: the other 61 are 0 here.
@@ -86,6 +78,7 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
     heads = matrices | heads | {"weights": weights, "z": z}
     joined = z.transpose(0, 1).flatten(1)  # (T, H·K)
     plain = example.x @ example.x.mT
+    asked, keys, values = (tensor(MAPPING[name]) for name in "qkv")
     data = {
         "words": list(example.words),
         "x": rounded(example.x),
@@ -100,11 +93,6 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
             "weights": rounded(plain.softmax(-1)),
             "z": rounded(self_attention(example.x)),
         },
-        "mapping": _mapping(),
+        "mapping": MAPPING | {"scores": rounded(asked @ keys.mT), "output": rounded(key_value(asked, keys, values))},
     }
     return View.of("by-hand", "Attention by hand", SCRIPTS, data)
-
-
-def _mapping() -> dict[str, Any]:
-    q, k, v = (tensor(MAPPING[name]) for name in "qkv")
-    return MAPPING | {"scores": rounded(q @ k.mT), "output": rounded(key_value(q, k, v))}

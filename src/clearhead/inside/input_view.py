@@ -77,29 +77,20 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
 
 def position_tables(model: Model | None = None, *, length: int = 64, width: int = 64) -> View:
     """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too."""
-    require(
-        1 < length <= MAX_POSITIONS, f"length={length} positions cannot be shown; choose 2 to {MAX_POSITIONS}", BadInput
-    )
+    fits = 1 < length <= MAX_POSITIONS
+    require(fits, f"length={length} positions cannot be shown; choose 2 to {MAX_POSITIONS}", BadInput)
     require(width > 0 and width % 2 == 0, f"width={width} cannot be shown; choose an even number of features", BadInput)
     own = [] if model is None else [_own(model.encoder, length, width)]
-    # whoever sees the model's own rotation needs no second one
-    rotated = [] if own and own[0]["features"] == PAIRS else [_rotary("rotary", Rotary(width, 10000.0, length), length)]
+    interleaved = "Vaswani et al. 2017: sine and cosine of each frequency side by side."
+    split = "All sines, then all cosines; frequencies from 1 down to 1/10000."
     tables = [
         *own,
-        _table(
-            "sinusoidal, interleaved",
-            "Vaswani et al. 2017: sine and cosine of each frequency side by side.",
-            sinusoidal_interleaved(length, width),
-        ),
-        _table(
-            "sinusoidal, split",
-            "All sines, then all cosines; frequencies from 1 down to 1/10000.",
-            sinusoidal_split(length, width),
-        ),
-        *rotated,
+        _table("sinusoidal, interleaved", interleaved, sinusoidal_interleaved(length, width)),
+        _table("sinusoidal, split", split, sinusoidal_split(length, width)),
     ]
-    data = {"length": length, "tables": tables}
-    return View.of("positions", "Positions", SCRIPTS, data)
+    if not own or own[0]["features"] != PAIRS:  # whoever sees the model's own rotation needs no second one
+        tables.append(_rotary("rotary", Rotary(width, 10000.0, length), length))
+    return View.of("positions", "Positions", SCRIPTS, {"length": length, "tables": tables})
 
 
 def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:

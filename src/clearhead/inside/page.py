@@ -145,18 +145,14 @@ def message_page(message: str) -> str:
 
 def check_length(tokens: int, most: int) -> None:
     """Refuse a text that is too long for a picture."""
-    require(
-        tokens <= most, f"the text has {tokens} tokens, this page shows at most {most}; give a part of it", BadInput
-    )
+    message = f"the text has {tokens} tokens, this page shows at most {most}; give a part of it"
+    require(tokens <= most, message, BadInput)
 
 
 def rounded(x: Tensor, digits: int = 4) -> Any:
     """Lists of numbers with so many decimals, nested as the tensor is; -0.0 is written as 0."""
-    require(
-        bool(x.isfinite().all()),
-        "the model computes numbers that are not finite; its weights are damaged",
-        BadCheckpoint,
-    )
+    message = "the model computes numbers that are not finite; its weights are damaged"
+    require(bool(x.isfinite().all()), message, BadCheckpoint)
     # in double precision a rounded number is written with no more digits than it has
     return (x.detach().cpu().double().round(decimals=digits) + 0.0).tolist()
 

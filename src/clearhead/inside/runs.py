@@ -20,13 +20,10 @@ def training_runs(folders: Sequence[str | os.PathLike[str]]) -> View:
     The page is a picture of now; in the studio it follows runs that still train.
     """
     require(not isinstance(folders, str), "folders must be a list of folders, not one", BadInput)
-    require(
-        1 <= len(folders) <= LIMIT, f"{len(folders)} runs cannot be shown; name 1 to {LIMIT} folders of runs", BadInput
-    )
+    count = len(folders)
+    require(1 <= count <= LIMIT, f"{count} runs cannot be shown; name 1 to {LIMIT} folders of runs", BadInput)
     found = [_run_folder(Path(folder)) for folder in folders]
-    data = {
-        "runs": [{"name": name, **_columns(folder)} for name, folder in zip(_names(found), found, strict=True)],
-    }
+    data = {"runs": [{"name": name, **_columns(folder)} for name, folder in zip(_names(found), found, strict=True)]}
     return View.of("runs", "Training runs", SCRIPTS, data)
 
 
@@ -41,8 +38,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     """Short names, which say as much of the path as it takes to tell the runs apart."""
     paths = [folder.resolve() for folder in folders]
     parts = [(path.parent if path.name == "run" else path).parts for path in paths]
-    deepest = max(map(len, parts))
-    for depth in range(1, deepest + 1):
+    for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
         if len(set(names)) == len(set(parts)):
             break

@@ -50,11 +50,8 @@ def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Seque
 
 def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Mapping[str, Sequence[str]]:
     if texts is None:
-        require(
-            word in EXAMPLES,
-            f"there are no example texts for {word!r}; give some, or choose {', '.join(EXAMPLES)}",
-            BadInput,
-        )
+        message = f"there are no example texts for {word!r}; give some, or choose {', '.join(EXAMPLES)}"
+        require(word in EXAMPLES, message, BadInput)
         texts = EXAMPLES[word]
     require(not isinstance(texts, str), "texts must be a list of texts, not one text", BadInput)
     return texts if isinstance(texts, Mapping) else {"": texts}
@@ -69,11 +66,8 @@ def occurrences(word: str, by_sense: Mapping[str, Sequence[str]]) -> list[Occurr
         for index, (sense, text) in enumerate(texts)
         for start, end in find_word([word.strip()], text)
     ]
-    require(
-        2 <= len(found) <= LIMIT,
-        f"the word {word!r} occurs {len(found)} times in the texts; 2 to {LIMIT} occurrences can be compared",
-        BadInput,
-    )
+    message = f"the word {word!r} occurs {len(found)} times in the texts; 2 to {LIMIT} occurrences can be compared"
+    require(2 <= len(found) <= LIMIT, message, BadInput)
     return found
 
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -88,7 +87,7 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
             Route("/picture/{name:str}", picture),
             Route("/{path:path}", shell),
         ],
-        exception_handlers={ClearheadError: _refused, HTTPException: _missing, Exception: _failed},
+        exception_handlers=dict.fromkeys((ClearheadError, HTTPException, Exception), _refused),
         lifespan=lifespan,
     )
     return SecurityMiddleware(app)  # round everything, so that a failure has its headers too
@@ -105,13 +104,9 @@ def _status(error: ClearheadError) -> int:
     return 404 if isinstance(error, NotFound) else 413 if isinstance(error, BodyTooLarge) else 400
 
 
-async def _refused(request: Request, error: Any) -> Response:
-    return JSONResponse({"error": str(error)}, _status(error))
-
-
-async def _missing(request: Request, error: Any) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def _failed(request: Request, error: Any) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClearheadError):
+        return JSONResponse({"error": str(error)}, _status(error))
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
     return JSONResponse({"error": "the studio failed at this; its terminal says why"}, 500)

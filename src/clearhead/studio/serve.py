@@ -14,12 +14,7 @@ HOST, PORT = "127.0.0.1", 8642
 
 
 def serve(
-    models: Sequence[str],
-    runs: Sequence[Path],
-    *,
-    port: int | None,
-    browser: bool,
-    tell: Callable[[str], None],
+    models: Sequence[str], runs: Sequence[Path], *, port: int | None, browser: bool, tell: Callable[[str], None]
 ) -> None:
     """Serve until it is interrupted; `tell` gets the address, and the browser opens it if wanted."""
     listener = _listen(port)
