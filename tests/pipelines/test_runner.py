@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import runner as batches
-from clearhead.pipelines.runner import Input, inputs_of_pairs, per_sequence, per_token, run_head
+from clearhead.pipelines.runner import Input, inputs_of_pairs, listed, paired, per_sequence, per_token, run_head
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours
@@ -172,3 +172,34 @@ def test_the_wrong_model_says_what_it_can_do():
 def test_what_is_no_text_is_refused(wrong):
     with pytest.raises(BadInput, match="A text must be a string, not "):
         MODEL.tag([wrong])
+
+
+def test_one_text_is_a_list_of_one():
+    assert listed("a text") == ["a text"]
+    assert listed(("a", "b")) == ("a", "b")
+    assert list(listed(letter for letter in "ab")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("given", [None, 3, 0.5, b"bytes", {"text": "a"}])
+def test_what_holds_no_texts_is_refused_at_once(given):
+    message = f"give a text or a list of texts, not {type(given).__name__}"
+    with pytest.raises(BadInput, match=message):
+        listed(given)
+    with pytest.raises(BadInput, match=message):
+        paired("a question", given)
+    with pytest.raises(BadInput, match=message):
+        paired(given, "a text")
+
+
+def test_pairs():
+    assert list(paired("a", "b")) == [("a", "b")]
+    assert list(paired("a", ["b", "c"])) == [("a", "b"), ("a", "c")]
+    assert list(paired(iter("ab"), "c")) == [("a", "c"), ("b", "c")]
+    assert list(paired(["a", "b"], ["c", "d"])) == [("a", "c"), ("b", "d")]
+
+
+def test_uses_of_many_texts_take_one_whole(model):
+    assert [one.text for one in model.index("a mask of the street").documents] == ["a mask of the street"]
+    assert model.duplicates("aa") == []
+    assert model.cluster("a mask", threshold=0.5)[0].members == (0,)
+    assert model.senses("mask", "a mask").occurrences[0].start == 2

@@ -4,12 +4,14 @@ from random import Random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls, Sampling
 from clearhead.decoding.decoder import Recorder, as_decoder
-from clearhead.decoding.generate import greedy, sample, stream
+from clearhead.decoding.generate import greedy, sample, stream, top
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask
 from clearhead.nn.attention import Attend
 from clearhead.nn.hooks import record
@@ -244,3 +246,18 @@ def test_bad_beginnings_are_refused():
     del network.heads["causal_lm"]
     with pytest.raises(WrongTask, match="writes no text: it has no head 'causal_lm'"):
         as_decoder(network)
+
+
+@given(width=st.sampled_from([5, 300, 4096, 4097, 9001]), count=st.integers(1, 9), seed=st.integers(0, 9))
+def test_the_largest_are_the_largest(width, count, seed):
+    scores = torch.randn(3, width, generator=torch.Generator().manual_seed(seed))
+    values, places = top(scores, count)
+    torch.testing.assert_close(values, scores.topk(min(count, width)).values, atol=0, rtol=0)
+    assert torch.equal(scores.gather(1, places), values)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+def test_what_is_forbidden_comes_last():
+    scores = torch.full((1, 5000), -torch.inf)
+    scores[0, 4999] = 1.0
+    assert top(scores, 1)[1].item() == 4999
