@@ -212,18 +212,15 @@ def trace_ids(
         # of a model that is told capitals, segments do not say which text a token is from
         unknown = getattr(inner_of(encoder.embeddings), "capital", None) is not None
         sides = [0] * len(row) if unknown else kinds.tolist()
-    require(
-        kinds.shape == row.shape and len(names) == len(sides) == len(row),
-        f"{len(row)} ids need as many segments, tokens and sides, got {kinds.numel()}, {len(names)} and {len(sides)}",
-        BadInput,
-    )
+    given = f"{kinds.numel()}, {len(names)} and {len(sides)}"
+    fits = kinds.shape == row.shape and len(names) == len(sides) == len(row)
+    require(fits, f"{len(row)} ids need as many segments, tokens and sides, got {given}", BadInput)
     sourced = isinstance(encoder, EncoderDecoder)
-    require(
-        not any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules()),
-        f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; choose another model"
-        + (", or see how it writes: look decoding" if sourced else ""),
-        WrongTask,
-    )
+    if any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules()):
+        advice = "choose another model" + (", or see how it writes: look decoding" if sourced else "")
+        raise WrongTask(
+            f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; {advice}"
+        )
     device = next(encoder.parameters()).device
     layout = Packed.of([len(row)], device)
     blocks = encoder.encoder_blocks if sourced else encoder.blocks
