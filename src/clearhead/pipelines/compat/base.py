@@ -1,6 +1,6 @@
 """What every drop-in pipeline shares: its options, those of a call, and how inputs are fed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -15,11 +15,12 @@ from clearhead.pipelines.runner import check_head, plain
 # enough inputs of a stream that neighbours in length are many, few enough that the first result comes soon
 _AHEAD = 256
 
-# what v4 takes and what changes nothing here: texts are neither truncated nor padded, and no code is ever fetched
+# what v4 takes and what changes nothing here: texts are neither truncated nor padded, no code is ever fetched, and
+# beams always stop when no beginning can be better
 _IGNORED = frozenset(
     """
     framework use_fast trust_remote_code num_workers padding truncation max_length tokenizer_kwargs tokenize_kwargs
-    max_question_len
+    max_question_len early_stopping pad_token_id return_text clean_up_tokenization_spaces add_special_tokens
     """.split()  # noqa: SIM905
 )
 
@@ -37,14 +38,16 @@ Chosen = TypeVar("Chosen", bound=Options)
 class Pipeline(Generic[Chosen]):
     """What `pipeline` gives: a model, and a call as v4 has it for the task.
 
-    A task names its options and the head it needs, and says how a list of inputs becomes results.
+    A task names its options, the head it needs and the use whose skill it takes of a model with skills, and says how
+    a list of inputs becomes results.
     """
 
     options: type[Chosen]
     head: str | None = None
+    use: str | None = None
 
     def __init__(self, model: Model, **options: Any) -> None:
-        self.model = model
+        self.model = model if self.use is None else model.able(self.use)
         self._given = options
         self._check()
         self._choose({})
@@ -78,15 +81,10 @@ class Pipeline(Generic[Chosen]):
             return list(self._results([plain(one) for one in inputs], chosen))  # type: ignore[attr-defined]
         ahead = chosen.batch_size or _AHEAD
         at_least_one("batch_size", ahead)
-        stream = chunks(map(plain, _stream(inputs)), ahead)
-        return chain.from_iterable(self._results(chunk, chosen) for chunk in stream)
-
-
-def _stream(inputs: Any) -> Iterator[Any]:
-    """Go through a stream; PyTorch's data sets with numbered items need not know when to stop."""
-    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
-        return (inputs[i] for i in range(len(inputs)))  # type: ignore[arg-type]
-    return iter(inputs)
+        if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
+            # PyTorch's data sets with numbered items need not know when to stop
+            inputs = map(inputs.__getitem__, range(len(inputs)))  # type: ignore[arg-type]
+        return chain.from_iterable(self._results(chunk, chosen) for chunk in chunks(map(plain, inputs), ahead))
 
 
 def at_least_one(name: str, value: int) -> None:

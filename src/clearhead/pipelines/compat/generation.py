@@ -1,6 +1,5 @@
 """Drop-in pipelines for text generation, text to text, translation and summarisation."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,15 +19,13 @@ _NEW_TOKENS = 256  # at most, unless told otherwise
 _START = 1  # the start token, which v4's max_length counts
 # the languages that T5 was taught, by the codes that pipelines are named with
 _LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
-_NAMED = re.compile(r"translation_(\w+)_to_(\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerateOptions(Options):
     """As in v4: `max_length` counts the prompt too, `max_new_tokens` does not and goes first.
 
-    `num_beams` and `do_sample` choose the way; `stop_sequence` is an older name of `stop_strings`. Beams stop when no
-    beginning can be better, so that `early_stopping` changes nothing; neither does `pad_token_id`.
+    `num_beams` and `do_sample` choose the way; `stop_sequence` is an older name of `stop_strings`.
     """
 
     max_new_tokens: int | None = None
@@ -46,11 +43,7 @@ class GenerateOptions(Options):
     no_repeat_ngram_size: int = 0
     stop_strings: str | Sequence[str] | None = None
     stop_sequence: str | Sequence[str] | None = None
-    early_stopping: bool | str | None = None
-    pad_token_id: int | None = None
     return_tensors: bool = False
-    return_text: bool | None = None
-    clean_up_tokenization_spaces: bool | None = None
 
     def limit(self, prompt: int) -> int:
         """How many new tokens at most after a prompt of so many."""
@@ -67,15 +60,11 @@ class GenerateOptions(Options):
         """The same as `Model.generate` has it; `beams` are the task's, unless the options say otherwise."""
         several = self.num_return_sequences
         at_least_one("num_return_sequences", several)
-        if self.do_sample:
-            beams = 1
-        if self.num_beams is not None:
-            beams = self.num_beams
+        beams = self.num_beams if self.num_beams is not None else 1 if self.do_sample else beams
         at_least_one("num_beams", beams)
+        enough = self.do_sample or several <= beams
         require(
-            self.do_sample or several <= beams,
-            f"num_return_sequences={several} needs num_beams={several} or more, or do_sample=True",
-            BadInput,
+            enough, f"num_return_sequences={several} needs num_beams={several} or more, or do_sample=True", BadInput
         )
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k
@@ -97,7 +86,6 @@ class TextGenerationOptions(GenerateOptions):
 
     return_full_text: bool | None = None
     prefix: str = ""
-    add_special_tokens: bool | None = None
     handle_long_generation: str | None = None
 
 
@@ -120,18 +108,14 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
 
     def _results(self, inputs: Sequence[Any], options: TextGenerationOptions) -> Iterator[list[dict[str, Any]]]:
         for prompt in inputs:
-            require(
-                isinstance(prompt, str), f"A prompt is a text, not {prompt!r}; chats need a chat template.", BadInput
-            )
-        require(
-            options.handle_long_generation in (None, "hole"),
-            f"handle_long_generation={options.handle_long_generation!r} is not known; 'hole' is",
-            BadInput,
-        )
+            text = isinstance(prompt, str)
+            require(text, f"A prompt is a text, not {prompt!r}; chats need a chat template.", BadInput)
+        known = (long := options.handle_long_generation) in (None, "hole")
+        require(known, f"handle_long_generation={long!r} is not known; 'hole' is", BadInput)
         writer = self.model.generator
         ids = writer.ids([options.prefix + prompt for prompt in inputs])
         limits = [options.limit(len(one)) for one in ids]
-        if options.handle_long_generation == "hole" and writer.positions is not None:
+        if long is not None and writer.positions is not None:
             ids = [one[-max(1, writer.positions - new) :] for one, new in zip(ids, limits, strict=True)]
         alike: dict[GenerationConfig, list[int]] = {}
         for place, one in enumerate(ids):
@@ -209,14 +193,6 @@ class Text2Text(Pipeline[Text2TextOptions]):
         return {f"{self.key}_text": cut.join(decoded) if cut.spans else decoded[0]}
 
 
-_T5_SUMMARIES = {
-    "length_penalty": USUAL["length_penalty"],
-    "no_repeat_ngram_size": USUAL["no_repeat_ngram_size"],
-    "min_length": USUAL["min_new_tokens"],
-    "max_length": SUMMARY,
-}
-
-
 class Summarization(Text2Text):
     """Dictionaries with summary_text; a T5 is told to summarise, as its own files say."""
 
@@ -225,7 +201,8 @@ class Summarization(Text2Text):
 
     def __init__(self, model: Model, **options: Any) -> None:
         if isinstance(model.generator.config, T5Config):
-            options = {**_T5_SUMMARIES, **options}
+            usual = {"min_length" if name == "min_new_tokens" else name: value for name, value in USUAL.items()}
+            options = {**usual, "max_length": SUMMARY, **options}
         super().__init__(model, **options)
 
     def _prefix(self, options: Text2TextOptions) -> str:
@@ -243,18 +220,10 @@ class Translation(Text2Text):
         """T5 is told the languages in words; an OPUS-MT model knows its own."""
         if not isinstance(self.model.generator.config, T5Config):
             return ""
-        codes = (options.src_lang, options.tgt_lang)
-        require(
-            all(code in _LANGUAGES for code in codes),
-            f"a T5 must be told src_lang and tgt_lang, got {codes[0]!r} and {codes[1]!r}; "
-            f"choose among {', '.join(_LANGUAGES)}",
-            BadInput,
-        )
-        first, second = (_LANGUAGES[str(code)] for code in codes)
-        return f"translate {first} to {second}: "
-
-
-def languages(task: str) -> tuple[str, str] | None:
-    """The two codes of a task named translation_xx_to_yy."""
-    named = _NAMED.fullmatch(task)
-    return None if named is None else (named[1], named[2])
+        first, second = options.src_lang, options.tgt_lang
+        if first not in _LANGUAGES or second not in _LANGUAGES:
+            known = ", ".join(_LANGUAGES)
+            raise BadInput(
+                f"a T5 must be told src_lang and tgt_lang, got {first!r} and {second!r}; choose among {known}"
+            )
+        return f"translate {_LANGUAGES[first]} to {_LANGUAGES[second]}: "

@@ -1,5 +1,6 @@
 """`clearhead.pipeline`: a drop-in for the pipelines of transformers v4."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.hub.remote import find
 from clearhead.pipelines.compat.base import Pipeline
-from clearhead.pipelines.compat.generation import Summarization, Text2Text, TextGeneration, Translation, languages
+from clearhead.pipelines.compat.generation import Summarization, Text2Text, TextGeneration, Translation
 from clearhead.pipelines.compat.question_answering import QuestionAnswering
 from clearhead.pipelines.compat.token_classification import TokenClassification
 from clearhead.pipelines.compat.understanding import (
@@ -38,16 +39,6 @@ TASKS: Mapping[str, type[Pipeline[Any]]] = {
     "zero-shot-classification": ZeroShotClassification,
 }
 
-# which skill of a model with skills a task takes: the one for this use
-_USES = {
-    "ner": "tag",
-    "question-answering": "answer",
-    "sentiment-analysis": "classify",
-    "text-classification": "classify",
-    "token-classification": "tag",
-    "zero-shot-classification": "compare",
-}
-
 
 def pipeline(
     task: str,
@@ -63,11 +54,9 @@ def pipeline(
     `options` are those of a call, which may override them. Texts longer than the model are read in windows, never
     truncated. `device` is a name or, as in v4, a number: -1 for the CPU, else that GPU.
     """
-    known = ", ".join(TASKS)
-    if codes := languages(task):
-        task, options = "translation", {"src_lang": codes[0], "tgt_lang": codes[1], **options}
-    if task not in TASKS:
-        raise NotFound(f"there is no pipeline for {task!r}; clearhead has {known}")
+    if codes := re.fullmatch(r"translation_(\w+)_to_(\w+)", task):
+        task, options = "translation", {"src_lang": codes[1], "tgt_lang": codes[2], **options}
+    require(task in TASKS, f"there is no pipeline for {task!r}; clearhead has {', '.join(TASKS)}", NotFound)
     if isinstance(device, int):
         device = "cpu" if device < 0 else f"cuda:{device}"
     if model is None or isinstance(model, str | Path):
@@ -77,8 +66,6 @@ def pipeline(
     if tokenizer is not None:
         own = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
         loaded = Model(replace(loaded.checkpoint, tokenizer=own))
-    if task in _USES:
-        loaded = loaded.able(_USES[task])
     return TASKS[task](loaded, **options)
 
 

@@ -31,25 +31,15 @@ class QuestionOptions(Options):
     handle_impossible_answer: bool | None = None
     align_to_words: bool | None = None
 
-    @property
-    def best(self) -> int:
-        """How many answers are wanted at most."""
-        return next((one for one in (self.top_k, self.topk) if one is not None), 1)
-
     def search(self, positions: int) -> Search:
         """The same as `Model.answer` has it, for a model with so many positions."""
-        at_least_one("top_k", self.best)
+        best = next((one for one in (self.top_k, self.topk) if one is not None), 1)
         length = 15 if self.max_answer_len is None else self.max_answer_len
         at_least_one("max_answer_len", length)
         window = min(384, positions) if self.max_seq_len is None else self.max_seq_len
         overlap = min(window // 2, 128) if self.doc_stride is None else self.doc_stride
-        return Search(
-            top_k=self.best,
-            max_answer_length=length,
-            window=window,
-            overlap=overlap,
-            whole_words=self.align_to_words is not False,
-        )
+        words = self.align_to_words is not False
+        return Search(top_k=best, max_answer_length=length, window=window, overlap=overlap, whole_words=words)
 
 
 class QuestionAnswering(Pipeline[QuestionOptions]):
@@ -60,7 +50,7 @@ class QuestionAnswering(Pipeline[QuestionOptions]):
     """
 
     options = QuestionOptions
-    head = "span"
+    head, use = "span", "answer"
 
     def __call__(self, *inputs: Any, question: Any = None, context: Any = None, **options: Any) -> Any:
         """Answer question= and context=, {"question": …, "context": …}, a list of such, or a stream of such."""
@@ -88,11 +78,8 @@ def _given(inputs: tuple[Any, ...], question: Any, context: Any, options: dict[s
             inputs = (options.pop(name),)
     if len(inputs) == 2 and all(isinstance(one, str) for one in inputs):
         question, context = inputs
-        inputs = ()
-    if len(inputs) == 1:
-        return inputs[0]
-    if inputs:
-        return list(inputs)
+    elif inputs:
+        return inputs[0] if len(inputs) == 1 else list(inputs)
     require(
         question is not None and context is not None,
         'give question= and context=, or {"question": …, "context": …}, or a list of these',
@@ -120,7 +107,11 @@ def _answers(
     null = 1.0
     for window, table in zip(windows, tables, strict=True):
         passage = window.passage
-        spans = SpanTable.of(len(passage), [0], [passage], [_log_probs(table, passage)], search.max_answer_length)
+        # logits (tokens, 2) -> log-probabilities among [CLS] and the context
+        may_answer = torch.zeros(len(table), 1, dtype=torch.bool)
+        may_answer[0] = may_answer[passage.start : passage.stop] = True
+        log_probs = table.masked_fill(~may_answer, -torch.inf).log_softmax(0)
+        spans = SpanTable.of(len(passage), [0], [passage], [log_probs], search.max_answer_length)
         null = min(null, math.exp(spans.null))
         best = spans_of_text(context, pieces, spans, search, offset=window.first)
         for start, end, log_prob in islice(best, search.top_k):
@@ -128,11 +119,3 @@ def _answers(
             same = found.setdefault(text.lower(), {"score": 0.0, "start": start, "end": end, "answer": text})
             same["score"] += math.exp(log_prob)
     return list(found.values()), null
-
-
-def _log_probs(table: Tensor, positions: range) -> Tensor:
-    """Logits (tokens, 2) of a window -> log-probabilities among [CLS] and the context."""
-    may_answer = torch.zeros(len(table), 1, dtype=torch.bool)
-    may_answer[0] = True
-    may_answer[positions.start : positions.stop] = True
-    return table.masked_fill(~may_answer, -torch.inf).log_softmax(0)

@@ -2,8 +2,10 @@
 
 # L labels
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from operator import itemgetter
 from statistics import fmean
@@ -40,8 +42,8 @@ class TokenOptions(Options):
         known = ", ".join(_STRATEGIES)
         fits = self.strategy in _STRATEGIES
         require(fits, f"aggregation_strategy={self.aggregation_strategy!r} is not known; choose {known}", BadInput)
-        joins = self.stride is None or self.strategy != "none"
-        require(joins, "stride needs an aggregation_strategy other than none", BadInput)
+        fits = self.stride is None or self.strategy != "none"
+        require(fits, "stride needs an aggregation_strategy other than none", BadInput)
 
     @property
     def strategy(self) -> str:
@@ -58,7 +60,7 @@ class TokenClassification(Pipeline[TokenOptions]):
     """
 
     options = TokenOptions
-    head = "tags"
+    head, use = "tags", "tag"
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Label the tokens of one text, of many, or of a stream; of lists of words with `is_split_into_words`."""
@@ -85,7 +87,10 @@ class TokenClassification(Pipeline[TokenOptions]):
         for units in windows if striding else [list(chain.from_iterable(windows))]:
             match options.strategy:
                 case "none":
-                    yield from (_token(unit, labels) for unit in units)
+                    for unit in units:
+                        label, score = unit.best(labels)
+                        place = {"index": unit.index, "word": unit.tokens[0], "start": unit.start, "end": unit.end}
+                        yield {"entity": label, "score": score, **place}
                 case "simple":
                     yield from _entities(tokenizer, units, labels)
                 case strategy:
@@ -114,7 +119,7 @@ def _units(tokenizer: Tokenizer, read: TagWindows, *, delimiter: str, every: boo
     text = read.text if isinstance(read.text, str) else delimiter.join(read.text)
     # offsets count as if one space stood between the words that were given
     shift = 0 if isinstance(read.text, str) else len(delimiter) - 1
-    unknown, mark = tokenizer.special.get("unk"), tokenizer.continuation
+    unknown, mark = tokenizer.special.get("unk"), tokenizer.continuation  # such as ##
     found = []
     for window, logits in zip(read.windows, read.logits, strict=True):
         encoding, scores = window.encoding, logits.softmax(-1)
@@ -123,16 +128,12 @@ def _units(tokenizer: Tokenizer, read: TagWindows, *, delimiter: str, every: boo
             moved = shift * (encoding.words[position] or 0)
             start, end = (place + moved for place in encoding.offsets[position] or (0, 0))
             token, index = encoding.tokens[position], window.passage.start + window.piece(position)
-            continues = token != unknown and _continues(mark, token, text, start)
+            # where pieces do not show whether they continue a word, a word is what stands between spaces
+            continues = token.startswith(mark) if mark else start > 0 and " " not in text[start - 1 : start + 1]
             written = text[start:end] if token == unknown else token
-            units.append(_Unit([written], start, end, index, scores[position], continues))
+            units.append(_Unit([written], start, end, index, scores[position], token != unknown and continues))
         found.append(units)
     return found
-
-
-def _continues(mark: str | None, token: str, text: str, start: int) -> bool:
-    """Whether a piece continues a word; where pieces do not show it, a word is what stands between spaces."""
-    return token.startswith(mark) if mark else start > 0 and " " not in text[start - 1 : start + 1]
 
 
 def _words(units: Sequence[_Unit], strategy: str) -> list[_Unit]:
@@ -147,12 +148,6 @@ def _words(units: Sequence[_Unit], strategy: str) -> list[_Unit]:
     return words
 
 
-def _token(unit: _Unit, labels: Sequence[str] | None) -> dict[str, Any]:
-    label, score = unit.best(labels)
-    place = {"index": unit.index, "word": unit.tokens[0], "start": unit.start, "end": unit.end}
-    return {"entity": label, "score": score, **place}
-
-
 def _entities(tokenizer: Tokenizer, units: Sequence[_Unit], labels: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     """Join neighbours of one type.
 
@@ -160,7 +155,8 @@ def _entities(tokenizer: Tokenizer, units: Sequence[_Unit], labels: Sequence[str
     label, whatever stands before, and spells its word from tokens.
     """
     best = [unit.best(labels) for unit in units]
-    for run in runs_of_one_type([label for label, _ in best], _entity_type, lambda label: label.startswith("B-")):
+    type_of = partial(re.sub, "^[BI]-", "")
+    for run in runs_of_one_type([label for label, _ in best], type_of, lambda label: label.startswith("B-")):
         group = units[run]
         yield {
             "entity_group": best[run.start][0].split("-", 1)[-1],
@@ -169,10 +165,6 @@ def _entities(tokenizer: Tokenizer, units: Sequence[_Unit], labels: Sequence[str
             "start": group[0].start,
             "end": group[-1].end,
         }
-
-
-def _entity_type(label: str) -> str:
-    return label[2:] if label.startswith(("B-", "I-")) else label
 
 
 def _longest_of_overlapping(entities: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ class TextClassification(Pipeline[ClassOptions]):
     """
 
     options = ClassOptions
-    head = "classes"
+    head, use = "classes", "classify"
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Classify one text or pair, many, or a stream."""
@@ -72,18 +72,13 @@ class TextClassification(Pipeline[ClassOptions]):
 
     def _activation(self, asked: str | None) -> Callable[[Tensor], Tensor]:
         """What makes scores of logits: as asked, or as the checkpoint was trained."""
-        if asked is not None:
-            known = ", ".join(_ACTIVATIONS)
-            fits = asked.lower() in _ACTIVATIONS
-            require(fits, f"function_to_apply={asked!r} is not known; choose {known}", BadInput)
-            return _ACTIVATIONS[asked.lower()]
-        match self.model.checkpoint.description.problem:
-            case "regression":
-                return _ACTIVATIONS["none"]
-            case "multi_label_classification":
-                return _ACTIVATIONS["sigmoid"]
-            case _:
-                return lambda logits: logits.sigmoid() if len(logits) == 1 else logits.softmax(-1)
+        trained = {"regression": "none", "multi_label_classification": "sigmoid"}
+        asked = asked or trained.get(str(self.model.checkpoint.description.problem))
+        if asked is None:
+            return lambda logits: logits.sigmoid() if len(logits) == 1 else logits.softmax(-1)
+        known = ", ".join(_ACTIVATIONS)
+        require(asked.lower() in _ACTIVATIONS, f"function_to_apply={asked!r} is not known; choose {known}", BadInput)
+        return _ACTIVATIONS[asked.lower()]
 
 
 def _text_or_pair(given: Any) -> str | tuple[str, str]:
@@ -114,7 +109,7 @@ class ZeroShotClassification(Pipeline[ZeroShotOptions]):
     """
 
     options = ZeroShotOptions
-    head = "classes"
+    head, use = "classes", "compare"
 
     def __call__(  # type: ignore[override] # the names are v4's
         self, sequences: Any, candidate_labels: Any = None, **options: Any
@@ -125,17 +120,13 @@ class ZeroShotClassification(Pipeline[ZeroShotOptions]):
         return super().__call__(sequences, **options)
 
     def _results(self, inputs: Sequence[str], options: ZeroShotOptions) -> Iterator[Any]:
-        labels = _parsed(options.candidate_labels)
-        found = self.model.zero_shot(
-            inputs, labels, hypothesis_template=options.hypothesis_template, multi_label=options.multi_label
-        )
+        labels, template = options.candidate_labels or (), options.hypothesis_template
+        require(bool(labels), "no candidate_labels given; name at least one, as candidate_labels=[…]", BadInput)
+        if isinstance(labels, str):
+            labels = [part.strip() for part in labels.split(",") if part.strip()]
+        found = self.model.zero_shot(inputs, labels, hypothesis_template=template, multi_label=options.multi_label)
         for text, one in zip(inputs, found, strict=True):
             yield {"sequence": text, "labels": list(one.scores), "scores": list(one.scores.values())}
-
-
-def _parsed(labels: str | Sequence[str] | None) -> Sequence[str]:
-    require(bool(labels), "no candidate_labels given; name at least one, as candidate_labels=[…]", BadInput)
-    return [part.strip() for part in labels.split(",") if part.strip()] if isinstance(labels, str) else labels or ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
