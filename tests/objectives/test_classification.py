@@ -18,11 +18,9 @@ from clearhead.objectives.classification import (
     multiple_choice,
     regression,
     similarity_ranking,
-    single_label,
-    token_tags,
 )
-from clearhead.objectives.language import masked_lm, sentence_pairs
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.language import masked_lm
+from clearhead.objectives.loss import Loss, cross_entropy
 
 torch.set_num_threads(1)
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
@@ -31,7 +29,7 @@ TAGS = torch.tensor([0, -100, 1, 1, -100, 2])
 WEIGHTS = torch.tensor([0.5, 1.0, 3.0])
 
 
-@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, single_label, token_tags])
+@pytest.mark.parametrize("objective", [masked_lm, cross_entropy])
 def test_cross_entropy_and_accuracy(objective):
     loss = objective(LOGITS, LABELS)
     assert_close(loss.mean, F.cross_entropy(LOGITS, LABELS))
@@ -41,7 +39,7 @@ def test_cross_entropy_and_accuracy(objective):
 
 
 def test_tokens_without_a_tag_are_ignored():
-    loss = token_tags(LOGITS, TAGS)
+    loss = cross_entropy(LOGITS, TAGS)
     assert int(loss.count) == 4
     assert_close(loss.mean, F.cross_entropy(LOGITS[TAGS >= 0], TAGS[TAGS >= 0]))
     right, count = loss.metrics["accuracy"]
@@ -51,7 +49,7 @@ def test_tokens_without_a_tag_are_ignored():
 
 def test_a_batch_without_tags_adds_nothing():
     logits = LOGITS.clone().requires_grad_()
-    loss = token_tags(logits, torch.full((6,), -100))
+    loss = cross_entropy(logits, torch.full((6,), -100))
     loss.total.backward()
     assert float(loss.total.detach()) == 0
     assert int(loss.count) == 0
@@ -60,21 +58,21 @@ def test_a_batch_without_tags_adds_nothing():
 
 def test_class_weights_multiply_each_item():
     each = F.cross_entropy(LOGITS, LABELS, reduction="none") * WEIGHTS[LABELS]
-    loss = single_label(LOGITS, LABELS, class_weights=WEIGHTS)
+    loss = cross_entropy(LOGITS, LABELS, class_weights=WEIGHTS)
     assert_close(loss.total, each.sum())
     assert loss.count == 6
     # torch divides by the weights instead
     assert_close(loss.total / WEIGHTS[LABELS].sum(), F.cross_entropy(LOGITS, LABELS, weight=WEIGHTS))
     kept = TAGS >= 0
-    assert_close(token_tags(LOGITS, TAGS, class_weights=WEIGHTS).total, each[kept].sum())
+    assert_close(cross_entropy(LOGITS, TAGS, class_weights=WEIGHTS).total, each[kept].sum())
 
 
 def test_label_smoothing_is_a_mixture_with_the_uniform():
     log_chances = LOGITS.log_softmax(-1)
     plain = -log_chances.gather(1, LABELS[:, None]).squeeze(1)
     smooth = 0.9 * plain - 0.1 * log_chances.mean(-1)
-    assert_close(single_label(LOGITS, LABELS, label_smoothing=0.1).total, smooth.sum())
-    assert_close(token_tags(LOGITS, TAGS, label_smoothing=0.1).total, smooth[TAGS >= 0].sum())
+    assert_close(cross_entropy(LOGITS, LABELS, label_smoothing=0.1).total, smooth.sum())
+    assert_close(cross_entropy(LOGITS, TAGS, label_smoothing=0.1).total, smooth[TAGS >= 0].sum())
 
 
 def test_many_classes_are_as_many_questions():
@@ -93,7 +91,7 @@ def test_regression_is_the_squared_error():
     assert_close(loss.mean, ((logits[:, 0] - scores) ** 2).mean())
 
 
-@pytest.mark.parametrize("objective", [masked_lm, sentence_pairs, single_label, token_tags])
+@pytest.mark.parametrize("objective", [masked_lm, cross_entropy])
 def test_half_precision_logits_are_computed_in_full(objective):
     half = LOGITS.bfloat16()
     loss = objective(half, LABELS)

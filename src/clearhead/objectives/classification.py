@@ -1,4 +1,4 @@
-"""Objectives of fine-tuning: classes, numbers, tags, answer spans, choices, sentence vectors."""
+"""Objectives of fine-tuning but for `cross_entropy`: several classes, numbers, answer spans, choices, vectors."""
 
 # B sequences · N packed tokens · L labels · Q questions, each of several sequences
 # G groups of N items together · C columns
@@ -8,26 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.data.batch import IGNORE_INDEX
 from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Loss, cross_entropy
-
-
-def single_label(
-    logits: Tensor, classes: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
-) -> Loss:
-    """Compare logits (B, L) with classes (B,)."""
-    count = classes.shape[0]
-    return cross_entropy(logits, classes, count, class_weights=class_weights, label_smoothing=label_smoothing)
-
-
-def token_tags(
-    logits: Tensor, tags: Tensor, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
-) -> Loss:
-    """Compare logits (N, L) with tags (N,), but for those that are IGNORE_INDEX."""
-    count = (tags != IGNORE_INDEX).sum()
-    return cross_entropy(logits, tags, count, class_weights=class_weights, label_smoothing=label_smoothing)
 
 
 def multi_label(logits: Tensor, classes: Tensor) -> Loss:
@@ -103,10 +86,7 @@ def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0) -> Loss:
     anchors, positives = _pairs(vectors)
     with torch.autocast(vectors.device.type, enabled=False):  # which would make the product half precision
         scores = scale * F.normalize(anchors, dim=-1) @ F.normalize(positives, dim=-1).mT  # (P, P)
-    own = torch.arange(scores.shape[0], device=scores.device)
-    total = F.cross_entropy(scores, own, reduction="sum")
-    count = scores.shape[0]
-    return Loss(total, count, {"accuracy": ((scores.argmax(-1) == own).sum(), count)})
+    return cross_entropy(scores, torch.arange(len(scores), device=scores.device), len(scores))
 
 
 def cosine_regression(vectors: Tensor, similarity: Tensor) -> Loss:

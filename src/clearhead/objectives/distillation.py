@@ -42,8 +42,11 @@ def alternate_layers(teacher: Network, student: Network) -> list[int]:
     layers = spread(len(teacher.encoder.blocks), len(student.encoder.blocks))
     source = dict(teacher.named_parameters(remove_duplicate=False))
     for name, parameter in student.named_parameters():
-        origin = _origin(name, layers)
-        if origin.startswith("heads.") and origin.split(".")[1] not in teacher.heads:
+        parts = name.split(".")
+        if parts[:2] == ["encoder", "blocks"]:
+            parts[2] = str(layers[int(parts[2])])
+        origin = ".".join(parts)
+        if parts[0] == "heads" and parts[1] not in teacher.heads:
             continue
         require(origin in source, f"the teacher has no {origin}; choose a student of its family", BadInput)
         theirs, ours = tuple(source[origin].shape), tuple(parameter.shape)
@@ -63,14 +66,6 @@ def spread(teacher_layers: int, student_layers: int) -> list[int]:
     gaps = max(student_layers - 1, 1)
     # rounded to the nearest in whole numbers: no layer is chosen twice
     return [(2 * layer * (teacher_layers - 1) + gaps) // (2 * gaps) for layer in range(student_layers)]
-
-
-def _origin(name: str, layers: list[int]) -> str:
-    match name.split("."):
-        case ["encoder", "blocks", layer, *rest]:
-            return ".".join(["encoder", "blocks", str(layers[int(layer)]), *rest])
-        case _:
-            return name
 
 
 def relations(student: Tensor, teacher: Tensor, layout: Packed, relation_heads: int) -> Loss:

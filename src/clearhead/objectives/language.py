@@ -1,4 +1,4 @@
-"""Objectives of language models: masked, causal, replaced tokens, sentence pairs, negative sampling, agreement."""
+"""Objectives of language models: masked, causal, replaced tokens, negative sampling, agreement."""
 
 # N packed tokens · M masked tokens or places · V vocabulary · B sequences · K words drawn at random
 
@@ -23,7 +23,7 @@ def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -
     The metric `nll` is the loss without smoothing: exp of its mean is the perplexity.
     """
     logits = logits.float()
-    plain = cross_entropy(logits, labels, (labels != IGNORE_INDEX).sum())
+    plain = cross_entropy(logits, labels)
     total = plain.total
     if label_smoothing:
         total = F.cross_entropy(
@@ -36,16 +36,11 @@ def causal_lm(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -
 WEIGHTS = {"masked_lm": 1.0, "replaced": 50.0}
 
 
-def sample_tokens(logits: Tensor, rng: torch.Generator | None = None) -> Tensor:
+def sample_tokens(logits: Tensor) -> Tensor:
     """Draw a token from the softmax of each row: (M, V) -> (M,). No gradient goes back; it could not be passed on."""
-    # compiled code takes no generator, not even None
-    uniform = torch.rand_like(logits, dtype=torch.float32) if rng is None else _uniform(logits, rng)
+    uniform = torch.rand_like(logits, dtype=torch.float32)  # compiled code takes no generator, not even None
     gumbel = -(-uniform.log()).log()  # the largest of logits + Gumbel noise is a draw from their softmax
     return (logits.detach().float() + gumbel).argmax(-1)
-
-
-def _uniform(logits: Tensor, rng: torch.Generator) -> Tensor:
-    return torch.rand(logits.shape, generator=rng, device=logits.device)
 
 
 def corrupt(batch: Batch, sampled: Tensor) -> Batch:
@@ -61,22 +56,9 @@ def corrupt(batch: Batch, sampled: Tensor) -> Batch:
 def replaced_tokens(logits: Tensor, replaced: Tensor) -> Loss:
     """Compare logits (N,) of all tokens, not only the masked ones, with 1 = replaced, 0 = original (N,)."""
     total = F.binary_cross_entropy_with_logits(logits.float(), replaced.float(), reduction="sum")
-    count = replaced.shape[0]
-    found = logits > 0
-    right = found == replaced.bool()
-    return Loss(
-        total, count, {"accuracy": (right.sum(), count), "recall": ((found & replaced.bool()).sum(), replaced.sum())}
-    )
-
-
-def sentence_pairs(logits: Tensor, labels: Tensor) -> Loss:
-    """Compare logits (B, 2) with labels (B,): `next_sentence` or `sentence_order`; a text alone has IGNORE_INDEX."""
-    return cross_entropy(logits, labels, (labels != IGNORE_INDEX).sum())
-
-
-def count_pairs(labels: Tensor) -> int:
-    """How many of labels (B,) are of a pair."""
-    return int((labels != IGNORE_INDEX).sum())
+    found, truth, count = logits > 0, replaced.bool(), replaced.shape[0]
+    recall = (found & truth).sum(), replaced.sum()
+    return Loss(total, count, {"accuracy": ((found == truth).sum(), count), "recall": recall})
 
 
 def negative_sampling(logits: Tensor, candidates: Tensor) -> Loss:

@@ -25,13 +25,19 @@ class Loss:
 
 
 def cross_entropy(
-    logits: Tensor, labels: Tensor, count: Count, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+    logits: Tensor,
+    labels: Tensor,
+    count: Count | None = None,
+    *,
+    class_weights: Tensor | None = None,
+    label_smoothing: float = 0.0,
 ) -> Loss:
-    """Compare logits (N, L) with labels (N,), but for those that are IGNORE_INDEX; `count` says how many are not.
+    """Compare logits (N, L) with labels (N,), but for those that are IGNORE_INDEX; `count` is known if none is.
 
     `class_weights` (L,) multiply the loss of an item by its label; the count stays that of items, so that weights that
     are 1 on average leave the loss as large as it was.
     """
+    count = count_targets(labels) if count is None else count
     total = F.cross_entropy(
         logits.float(),
         labels,
@@ -41,3 +47,8 @@ def cross_entropy(
         reduction="sum",
     )
     return Loss(total, count, {"accuracy": ((logits.argmax(-1) == labels).sum(), count)})
+
+
+def count_targets(labels: Tensor) -> Tensor:
+    """How many labels are not IGNORE_INDEX."""
+    return (labels != IGNORE_INDEX).sum()

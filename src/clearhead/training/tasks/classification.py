@@ -1,12 +1,11 @@
 """Fine-tuning: classes, numbers, choices, tags, answer spans, sentence vectors."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from clearhead.data.batch import IGNORE_INDEX, Batch
+from clearhead.data.batch import Batch
 from clearhead.data.pretraining import next_tokens
 from clearhead.nn.heads import Network, SentenceVector
 from clearhead.objectives.classification import (
@@ -18,11 +17,9 @@ from clearhead.objectives.classification import (
     multiple_choice,
     regression,
     similarity_ranking,
-    single_label,
-    token_tags,
 )
 from clearhead.objectives.language import causal_lm
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.loss import Loss, count_targets, cross_entropy
 from clearhead.training.tasks.task import HeadTask, encode, read
 
 
@@ -36,12 +33,10 @@ class Classify(HeadTask):
         self.class_weights, self.label_smoothing = class_weights, label_smoothing
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return single_label(logits, batch.targets["classes"], **self._options(logits))
-
-    def _options(self, logits: Tensor) -> dict[str, Any]:
         if self.class_weights is not None:  # nothing happens from the second time on
             self.class_weights = self.class_weights.to(logits.device, torch.float32)
-        return {"class_weights": self.class_weights, "label_smoothing": self.label_smoothing}
+        weights, smoothing = self.class_weights, self.label_smoothing
+        return cross_entropy(logits, batch.targets[self.head], class_weights=weights, label_smoothing=smoothing)
 
 
 class ClassifyWithLM(Classify):
@@ -75,10 +70,7 @@ class TagTokens(Classify):
     head = part = "tags"
 
     def _count(self, batch: Batch) -> int:
-        return int((batch.targets["tags"] != IGNORE_INDEX).sum())
-
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return token_tags(logits, batch.targets["tags"], **self._options(logits))
+        return int(count_targets(batch.targets["tags"]))
 
 
 class MultiLabel(HeadTask):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from clearhead.data.batch import IGNORE_INDEX, Batch
+from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
@@ -16,14 +16,12 @@ from clearhead.objectives.language import (
     agreement,
     causal_lm,
     corrupt,
-    count_pairs,
     masked_lm,
     negative_sampling,
     replaced_tokens,
     sample_tokens,
-    sentence_pairs,
 )
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.loss import Loss, count_targets, cross_entropy
 from clearhead.training.tasks.task import HeadTask, answer, encode, fill, need_heads, read
 
 Pairs = Literal["next_sentence", "sentence_order"]
@@ -55,7 +53,8 @@ class MaskedLMWithPairs:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the masked tokens and the pairs."""
-        return {"masked_lm": batch.targets["labels"].shape[0], self.pairs: count_pairs(batch.targets[self.pairs])}
+        pairs = int(count_targets(batch.targets[self.pairs]))  # a text alone has IGNORE_INDEX
+        return {"masked_lm": batch.targets["labels"].shape[0], self.pairs: pairs}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the encoder once and both heads on what it gives."""
@@ -63,7 +62,7 @@ class MaskedLMWithPairs:
         filled, judged = fill(self.network, hidden, batch), read(self.network, self.pairs, hidden, batch)
         return {
             "masked_lm": masked_lm(filled, batch.targets["labels"]),
-            self.pairs: sentence_pairs(judged, batch.targets[self.pairs]),
+            self.pairs: cross_entropy(judged, batch.targets[self.pairs]),
         }
 
 
@@ -79,7 +78,7 @@ class CausalLM:
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that have a neighbour."""
-        return {name: int((batch.targets[name] != IGNORE_INDEX).sum()) for name in self.weights}
+        return {name: int(count_targets(batch.targets[name])) for name in self.weights}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token."""
@@ -208,7 +207,7 @@ class ReplacedAndMasked(ReplacedTokens):
         masked = batch.targets["labels"].shape[0]
         counts = {"generator": masked, "replaced": batch.tokens, "masked_lm": -(-masked // self.EVERY)}
         if "next_sentence" in self.weights:
-            counts["next_sentence"] = count_pairs(batch.targets["next_sentence"])
+            counts["next_sentence"] = int(count_targets(batch.targets["next_sentence"]))
         return counts
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
@@ -228,7 +227,7 @@ class ReplacedAndMasked(ReplacedTokens):
         }
         if "next_sentence" in self.weights:
             judged = read(self.discriminator, "next_sentence", hidden, batch)
-            losses["next_sentence"] = sentence_pairs(judged, batch.targets["next_sentence"])
+            losses["next_sentence"] = cross_entropy(judged, batch.targets["next_sentence"])
         return losses
 
 
