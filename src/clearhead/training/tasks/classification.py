@@ -1,32 +1,24 @@
 """Fine-tuning: classes, numbers, choices, tags, answer spans, sentence vectors."""
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.data.pretraining import next_tokens
 from clearhead.nn.heads import Network, SentenceVector
-from clearhead.objectives.classification import (
-    answer_span,
-    answerable,
-    cosine_regression,
-    in_batch_negatives,
-    multi_label,
-    multiple_choice,
-    regression,
-    similarity_ranking,
-)
+from clearhead.objectives import classification as objectives
 from clearhead.objectives.language import causal_lm
-from clearhead.objectives.loss import Loss, count_targets, cross_entropy
-from clearhead.training.tasks.task import HeadTask, encode, read
+from clearhead.objectives.loss import Loss, cross_entropy
+from clearhead.training.tasks.task import HeadTask, Objective, encode, read
 
 
 class Classify(HeadTask):
     """One of two or more classes, of a text or a pair of texts. Targets: classes (B,) int."""
 
     head = part = "classes"
+    targets = ("classes",)
 
     def __init__(self, network: Network, *, class_weights: Tensor | None = None, label_smoothing: float = 0.0) -> None:
         super().__init__(network)
@@ -36,7 +28,7 @@ class Classify(HeadTask):
         if self.class_weights is not None:  # nothing happens from the second time on
             self.class_weights = self.class_weights.to(logits.device, torch.float32)
         weights, smoothing = self.class_weights, self.label_smoothing
-        return cross_entropy(logits, batch.targets[self.head], class_weights=weights, label_smoothing=smoothing)
+        return cross_entropy(logits, batch.targets[self.part], class_weights=weights, label_smoothing=smoothing)
 
 
 class ClassifyWithLM(Classify):
@@ -68,42 +60,30 @@ class TagTokens(Classify):
     """A tag for each token that has one. Targets: tags (N,), IGNORE_INDEX where there is none."""
 
     head = part = "tags"
-
-    def _count(self, batch: Batch) -> int:
-        return int(count_targets(batch.targets["tags"]))
+    targets = ("tags",)
 
 
 class MultiLabel(HeadTask):
     """Any number of classes for each sequence. Targets: classes (B, L) multi-hot."""
 
     head = part = "classes"
-
-    def _count(self, batch: Batch) -> int:
-        return batch.targets["classes"].numel()
-
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return multi_label(logits, batch.targets["classes"])
+    targets = ("classes",)
+    objective = staticmethod(objectives.multi_label)
 
 
 class Regress(HeadTask):
     """A number for each sequence, by the head "classes" with one output. Targets: scores (B,) float."""
 
-    head, part = "classes", "scores"
-
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return regression(logits, batch.targets["scores"])
+    head, part, targets = "classes", "scores", ("scores",)
+    objective = staticmethod(objectives.regression)
 
 
 class MultipleChoice(HeadTask):
     """The right one of each question's candidates. Targets: choice (Q,), choices (Q,)."""
 
     head = part = "choice"
-
-    def _count(self, batch: Batch) -> int:
-        return batch.targets["choice"].shape[0]
-
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return multiple_choice(logits, batch.targets["choices"], batch.targets["choice"])
+    targets = ("choices", "choice")
+    objective = staticmethod(objectives.multiple_choice)
 
 
 class FindSpans(HeadTask):
@@ -112,41 +92,34 @@ class FindSpans(HeadTask):
     head = part = "span"
 
     def _count(self, batch: Batch) -> int:
-        return int(answerable(batch.layout, batch.targets["starts"], batch.targets["ends"]).sum())
+        return int(objectives.answerable(batch.layout, batch.targets["starts"], batch.targets["ends"]).sum())
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
+        return objectives.answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
 
 
-class Contrastive:
+class Contrastive(HeadTask):
     """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none."""
 
     part = "pairs"
+    objective: ClassVar[Objective] = staticmethod(objectives.in_batch_negatives)
 
     def __init__(self, network: Network, vector: SentenceVector) -> None:
-        self.network: nn.Module = network
-        self.weights: Mapping[str, float] = {self.part: 1.0}
+        super().__init__(network)
         self.vector = vector
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the pairs."""
-        return {self.part: batch.layout.batch // 2}
+    def _count(self, batch: Batch) -> int:
+        return batch.layout.batch // 2
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Compare the vectors of both sides."""
-        return {self.part: self._loss(self.vector(encode(self.network, batch), batch.layout), batch)}
-
-    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        return in_batch_negatives(vectors)
+    def _logits(self, batch: Batch) -> Tensor:
+        return self.vector(encode(self.network, batch), batch.layout)
 
 
 class CosineRegression(Contrastive):
     """The cosine of a pair is its similarity. Targets: similarity (P,) float, from -1 to 1."""
 
-    part = "similarity"
-
-    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        return cosine_regression(vectors, batch.targets["similarity"])
+    part, targets = "similarity", ("similarity",)
+    objective = staticmethod(objectives.cosine_regression)
 
 
 class SimilarityRanking(Contrastive):
@@ -155,7 +128,5 @@ class SimilarityRanking(Contrastive):
     Targets: similarity (P,) float.
     """
 
-    part = "similarity"
-
-    def _loss(self, vectors: Tensor, batch: Batch) -> Loss:
-        return similarity_ranking(vectors, batch.targets["similarity"])
+    part, targets = "similarity", ("similarity",)
+    objective = staticmethod(objectives.similarity_ranking)

@@ -27,15 +27,11 @@ class Distillation:
         _need_same(student, teacher, "vocab_size", "hidden_size")
         self.network: nn.Module = student
         self.weights: Mapping[str, float] = WEIGHTS
-        self.teacher = _frozen(teacher)
+        self.teacher = teacher.eval().requires_grad_(False)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count all tokens, and the masked ones."""
-        return {
-            "soft_targets": batch.tokens,
-            "masked_lm": batch.targets["labels"].shape[0],
-            "cosine": batch.tokens,
-        }
+        return {**dict.fromkeys(self.weights, batch.tokens), "masked_lm": batch.targets["labels"].shape[0]}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run both on the same masked text."""
@@ -59,7 +55,7 @@ class RelationDistillation:
         _need_same(student, teacher, "vocab_size")
         self.network: nn.Module = student
         self.weights: Mapping[str, float] = {"queries": 1.0, "keys": 1.0, "values": 1.0}
-        self.teacher, self.relation_heads = _frozen(teacher), relation_heads
+        self.teacher, self.relation_heads = teacher.eval().requires_grad_(False), relation_heads
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count all tokens, for each part."""
@@ -74,10 +70,6 @@ class RelationDistillation:
             name: relations(student, teacher, batch.layout, self.relation_heads)
             for name, student, teacher in zip(self.weights, ours, theirs, strict=True)
         }
-
-
-def _frozen(teacher: Network) -> Network:
-    return teacher.eval().requires_grad_(False)
 
 
 def _everywhere(network: Any, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -11,16 +11,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
-from clearhead.objectives.language import (
-    WEIGHTS,
-    agreement,
-    causal_lm,
-    corrupt,
-    masked_lm,
-    negative_sampling,
-    replaced_tokens,
-    sample_tokens,
-)
+from clearhead.objectives import language as objectives
 from clearhead.objectives.loss import Loss, count_targets, cross_entropy
 from clearhead.training.tasks.task import HeadTask, answer, encode, fill, need_heads, read
 
@@ -31,15 +22,11 @@ class MaskedLM(HeadTask):
     """Fill masks. Targets: where, labels."""
 
     head = part = "masked_lm"
-
-    def _count(self, batch: Batch) -> int:
-        return batch.targets["labels"].shape[0]
+    targets = ("labels",)
+    objective = staticmethod(objectives.masked_lm)
 
     def _logits(self, batch: Batch) -> Tensor:
         return fill(self.network, encode(self.network, batch), batch)
-
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return masked_lm(logits, batch.targets["labels"])
 
 
 class MaskedLMWithPairs:
@@ -61,42 +48,40 @@ class MaskedLMWithPairs:
         hidden = encode(self.network, batch)
         filled, judged = fill(self.network, hidden, batch), read(self.network, self.pairs, hidden, batch)
         return {
-            "masked_lm": masked_lm(filled, batch.targets["labels"]),
+            "masked_lm": objectives.masked_lm(filled, batch.targets["labels"]),
             self.pairs: cross_entropy(judged, batch.targets[self.pairs]),
         }
 
 
-class CausalLM:
+class CausalLM(HeadTask):
     """The token after each, by a head "causal_lm" or by `network(ids, layout)`, which gives logits (N, V).
 
     Targets: next (N,), IGNORE_INDEX where there is none.
     """
 
+    part, targets = "next", ("next",)
+    objective = staticmethod(objectives.causal_lm)
+
+    def _logits(self, batch: Batch) -> Tensor:
+        head = ("causal_lm",) if isinstance(self.network, Network) else ()
+        return self.network(*head, batch.ids, batch.layout)
+
+
+class BidirectionalLM:
+    """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
+
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self.weights: Mapping[str, float] = {"next": 1.0}
+        self.weights: Mapping[str, float] = {"next": 0.5, "previous": 0.5}
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that have a neighbour."""
         return {name: int(count_targets(batch.targets[name])) for name in self.weights}
 
     def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Cross-entropy of each token."""
-        head = ("causal_lm",) if isinstance(self.network, Network) else ()
-        return {"next": causal_lm(self.network(*head, batch.ids, batch.layout), batch.targets["next"])}
-
-
-class BidirectionalLM(CausalLM):
-    """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__(network)
-        self.weights = {"next": 0.5, "previous": 0.5}
-
-    def losses(self, batch: Batch) -> dict[str, Loss]:
         """Cross-entropy of each token in each direction."""
-        logits = self.network(batch.ids, batch.layout)
-        return {name: causal_lm(one, batch.targets[name]) for name, one in zip(self.weights, logits, strict=True)}
+        logits = zip(self.weights, self.network(batch.ids, batch.layout), strict=True)
+        return {name: objectives.causal_lm(one, batch.targets[name]) for name, one in logits}
 
 
 class Translation:
@@ -119,10 +104,10 @@ class Translation:
         twice = "agreement" in self.weights and self.network.training
         read = batch.twice() if twice else batch
         logits = write(self.network, read)
-        words = causal_lm(logits, read.ids, label_smoothing=self.label_smoothing)
+        words = objectives.causal_lm(logits, read.ids, label_smoothing=self.label_smoothing)
         if not twice:
             return {"words": words}
-        return {"words": Loss(words.total / 2, batch.tokens, words.metrics), "agreement": agreement(logits)}
+        return {"words": Loss(words.total / 2, batch.tokens, words.metrics), "agreement": objectives.agreement(logits)}
 
 
 def write(network: Any, batch: Batch) -> Tensor:
@@ -156,7 +141,7 @@ class PermutationLM(HeadTask):
         return read(network, self.head, hidden, batch)
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
-        return masked_lm(logits, batch.ids)
+        return objectives.masked_lm(logits, batch.ids)
 
 
 class ReplacedTokens:
@@ -167,7 +152,7 @@ class ReplacedTokens:
         need_heads(discriminator, "replaced", who="the discriminator")
         share_embeddings(generator, discriminator)
         self.network: nn.Module = nn.ModuleDict({"generator": generator, "discriminator": discriminator})
-        self.weights: Mapping[str, float] = WEIGHTS
+        self.weights: Mapping[str, float] = objectives.WEIGHTS
         self.generator, self.discriminator = generator, discriminator
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -177,11 +162,11 @@ class ReplacedTokens:
     def losses(self, batch: Batch) -> dict[str, Loss]:
         """Run the generator on the masked text and the discriminator on what it made of it."""
         logits = fill(self.generator, encode(self.generator, batch), batch)
-        corrupted = corrupt(batch, sample_tokens(logits))
+        corrupted = objectives.corrupt(batch, objectives.sample_tokens(logits))
         found = answer(self.discriminator, "replaced", corrupted)
         return {
-            "masked_lm": masked_lm(logits, batch.targets["labels"]),
-            "replaced": replaced_tokens(found, corrupted.targets["replaced"]),
+            "masked_lm": objectives.masked_lm(logits, batch.targets["labels"]),
+            "replaced": objectives.replaced_tokens(found, corrupted.targets["replaced"]),
         }
 
 
@@ -198,8 +183,8 @@ class ReplacedAndMasked(ReplacedTokens):
         need_heads(discriminator, "replaced", "masked_lm", who="the discriminator")
         super().__init__(generator, discriminator)
         pairs = {"next_sentence": 1.0} if "next_sentence" in discriminator.heads else {}
-        own = {"masked_lm": 1.0, **pairs}
-        self.weights = {"generator": WEIGHTS["masked_lm"], "replaced": WEIGHTS["replaced"], **own}
+        both = self.weights
+        self.weights = {"generator": both["masked_lm"], "replaced": both["replaced"], "masked_lm": 1.0, **pairs}
         self.mask_id = mask_id
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -214,16 +199,16 @@ class ReplacedAndMasked(ReplacedTokens):
         """Run the generator on the masked text and the discriminator on what it made of it, with some masks left."""
         where, labels = batch.targets["where"], batch.targets["labels"]
         logits = fill(self.generator, encode(self.generator, batch), batch)
-        sampled = sample_tokens(logits)
+        sampled = objectives.sample_tokens(logits)
         sampled[:: self.EVERY] = self.mask_id
-        corrupted = corrupt(batch, sampled)
+        corrupted = objectives.corrupt(batch, sampled)
         hidden = encode(self.discriminator, corrupted)
         found = read(self.discriminator, "replaced", hidden, corrupted)
         own = self.discriminator.heads["masked_lm"](hidden, batch.layout, where[:: self.EVERY])
         losses = {
-            "generator": masked_lm(logits, labels),
-            "replaced": replaced_tokens(found, corrupted.targets["replaced"]),
-            "masked_lm": masked_lm(own, labels[:: self.EVERY]),
+            "generator": objectives.masked_lm(logits, labels),
+            "replaced": objectives.replaced_tokens(found, corrupted.targets["replaced"]),
+            "masked_lm": objectives.masked_lm(own, labels[:: self.EVERY]),
         }
         if "next_sentence" in self.weights:
             judged = read(self.discriminator, "next_sentence", hidden, batch)
@@ -250,18 +235,14 @@ def share_embeddings(generator: Network, discriminator: Network) -> None:
             head.weight = theirs.token.weight
 
 
-class NegativeSampling:
+class NegativeSampling(HeadTask):
     """Which word stood there? `network(ids, layout, candidates)` gives logits. Targets: candidates (M, 1 + K)."""
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
-        self.weights: Mapping[str, float] = {"word": 1.0}
+    part, targets = "word", ("candidates",)
+    objective = staticmethod(objectives.negative_sampling)
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Count the words to guess."""
-        return {"word": batch.layout.batch}
+    def _count(self, batch: Batch) -> int:
+        return batch.layout.batch
 
-    def losses(self, batch: Batch) -> dict[str, Loss]:
-        """Negative sampling."""
-        candidates = batch.targets["candidates"]
-        return {"word": negative_sampling(self.network(batch.ids, batch.layout, candidates), candidates)}
+    def _logits(self, batch: Batch) -> Tensor:
+        return self.network(batch.ids, batch.layout, batch.targets["candidates"])

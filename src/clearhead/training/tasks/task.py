@@ -2,16 +2,14 @@
 
 # N packed tokens · M masked tokens · D width · V vocabulary
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask, require
-from clearhead.nn.heads import Network
-from clearhead.objectives.loss import Loss
+from clearhead.objectives.loss import Loss, count_targets
 
 
 class Task(Protocol):
@@ -27,18 +25,24 @@ class Task(Protocol):
         """Run the network and give one loss for each part."""
 
 
-class HeadTask(ABC):
-    """A task of one part: a head and its objective.
+Objective = Callable[..., Loss]  # of logits and targets
 
-    A subclass names the head and the part, counts its items in `_count`, and compares logits with targets in `_loss`.
+
+class HeadTask:
+    """A task of one part: `objective` compares the logits of a head with the targets it is named.
+
+    A subclass names these, and overrides what is different: how logits are made, items counted, or both compared.
     """
 
-    head: ClassVar[str]
+    head: ClassVar[str] = ""  # none where the network itself gives what is compared
     part: ClassVar[str]
+    targets: ClassVar[tuple[str, ...]] = ()  # an entry of the last is an item, unless it is IGNORE_INDEX
+    objective: ClassVar[Objective]
 
-    def __init__(self, network: Network) -> None:
-        need_heads(network, self.head)
-        self.network: nn.Module = network
+    def __init__(self, network: nn.Module) -> None:
+        if self.head:
+            need_heads(network, self.head)
+        self.network = network
         self.weights: Mapping[str, float] = {self.part: 1.0}
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -53,13 +57,13 @@ class HeadTask(ABC):
         return answer(self.network, self.head, batch)
 
     def _count(self, batch: Batch) -> int:
-        return batch.layout.batch  # sequences, unless a subclass says otherwise
+        return int(count_targets(batch.targets[self.targets[-1]]))
 
-    @abstractmethod
-    def _loss(self, logits: Tensor, batch: Batch) -> Loss: ...
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return self.objective(logits, *(batch.targets[name] for name in self.targets))
 
 
-def need_heads(network: Network, *names: str, who: str = "this model") -> None:
+def need_heads(network: Any, *names: str, who: str = "this model") -> None:
     """Refuse a network that lacks a head, before anything is spent."""
     for name in names:
         has = ", ".join(network.heads) or "none"
