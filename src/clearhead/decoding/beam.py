@@ -2,17 +2,14 @@
 
 # B texts still running · W beams of each · V vocabulary
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from clearhead.decoding.config import Controls
 from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
-from clearhead.decoding.generate import top
+from clearhead.decoding.generate import Rows, Texts, top
 from clearhead.errors import BadInput, renamed, require
-
-Texts = Sequence[Sequence[int]]
 
 
 @renamed(beams="num_beams", best="num_return_sequences")
@@ -36,7 +33,7 @@ def beam_search(
     require(num_beams >= 1, f"num_beams must be at least 1, got {num_beams}", BadInput)
     fits = 1 <= several <= num_beams
     require(fits, f"num_return_sequences must be from 1 to num_beams={num_beams}, got {several}", BadInput)
-    search = _Search(model, prompts, controls, num_beams, length_penalty, history, recorder)
+    search = _Search(model, prompts, controls, history, recorder, num_beams, length_penalty)
     while search.running:
         search.advance()
     require(all(beam.ends for beam in search.beams), "the rules leave no token to be written; forbid less", BadInput)
@@ -81,36 +78,26 @@ class _Beam:
     @property
     def done(self) -> bool:
         """Whether no open hypothesis can be expected to be better than the ends that there are."""
-        if not self.open:
-            return True
-        return len(self.ends) == self.width and self.score(self.open[0]) <= self.score(self.ends[-1][0])
+        full = len(self.ends) == self.width
+        return not self.open or (full and self.score(self.open[0]) <= self.score(self.ends[-1][0]))
 
     def results(self) -> list[Output]:
         """The ends."""
         return [Output(one.tokens, self.score(one), one.log_probabilities, ended) for one, ended in self.ends]
 
 
-class _Search:
-    """All texts at once; those that are done leave the batch."""
+@dataclass
+class _Search(Rows):
+    """A row for each open hypothesis of each text."""
 
-    def __init__(
-        self,
-        model: Decoder,
-        prompts: Texts,
-        controls: Controls,
-        width: int,
-        length_penalty: float,
-        history: Texts | None,
-        recorder: Recorder | None,
-    ) -> None:
-        self.model, self.controls, self.width, self.recorder = model, controls, width, recorder
-        before = history or [()] * len(prompts)
-        self.beams = [_Beam(text, width, length_penalty, list(seen)) for text, seen in enumerate(before)]
+    width: int
+    length_penalty: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.beams = [_Beam(text, self.width, self.length_penalty, seen) for text, seen in enumerate(self.before)]
         self.running = list(self.beams)
         self.count = 0
-        if prompts:
-            with torch.inference_mode():
-                self.logits, self.state = model.begin(prompts)
 
     @torch.inference_mode()
     def advance(self) -> None:
@@ -133,7 +120,9 @@ class _Search:
         self._note(before)
         self.running = [beam for beam in self.running if not beam.done]
         if self.running:
-            self._go_on([one for beam in self.running for one in beam.open])
+            open_ = [one for beam in self.running for one in beam.open]
+            latest = torch.tensor([one.tokens[-1] for one in open_], device=self.logits.device)
+            self.go_on(latest, [one.row for one in open_])
 
     def _choose(self, beam: _Beam, candidates: list[tuple[_Hypothesis, float, int, int]]) -> None:
         last = self.count == self.controls.max_new_tokens
@@ -167,10 +156,3 @@ class _Search:
             self.controls.apply_(log_probs, texts, self.count)
         values, tokens = top(log_probs, self._enough)
         return values.tolist(), tokens.tolist()
-
-    def _go_on(self, open_: list[_Hypothesis]) -> None:
-        rows = [one.row for one in open_]
-        tokens = torch.tensor([one.tokens[-1] for one in open_], device=self.logits.device)
-        if rows != list(range(self.logits.shape[0])):
-            self.state = self.state.select(torch.tensor(rows, device=self.logits.device))
-        self.logits, self.state = self.model.step(tokens, self.state)

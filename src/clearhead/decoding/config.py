@@ -21,8 +21,8 @@ def check_whole(name: str, value: object, *, least: int = 0, most: int | None = 
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     require(whole, f"{name} must be a whole number, got {value!r}", BadInput)
     number = int(value)  # type: ignore[call-overload]
-    low = f"{name} must not be negative, got {value}" if least == 0 else f"{name} must be at least {least}, got {value}"
-    require(number >= least, low, BadInput)
+    low = "not be negative" if least == 0 else f"be at least {least}"
+    require(number >= least, f"{name} must {low}, got {value}", BadInput)
     require(most is None or number <= most, f"{name} must be at most {most}, got {value}", BadInput)
 
 
@@ -42,11 +42,8 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check_number("temperature", self.temperature)
-        require(
-            self.temperature > 0,
-            f"temperature must be more than 0, got {self.temperature}; leave it out for the likeliest token each time",
-            BadInput,
-        )
+        todo = "leave it out for the likeliest token each time"
+        require(self.temperature > 0, f"temperature must be more than 0, got {self.temperature}; {todo}", BadInput)
         check_whole("top_k", self.top_k)
         check_number("top_p", self.top_p)
         require(0 < self.top_p <= 1, f"top_p must be more than 0 and at most 1, got {self.top_p}", BadInput)
@@ -103,11 +100,8 @@ class Controls:
         check_number("repetition_penalty", penalty)
         require(penalty > 0, f"repetition_penalty must be more than 0, got {penalty}; 1 is no penalty", BadInput)
         require(all(self.stop_strings), "a stop string must not be empty", BadInput)
-        require(
-            not self.stop_strings or self.decode is not None,
-            "stop strings need decode, which makes text of ids",
-            BadInput,
-        )
+        can_stop = not self.stop_strings or self.decode is not None
+        require(can_stop, "stop strings need decode, which makes text of ids", BadInput)
 
     def changes(self, count: int) -> bool:
         """Whether `apply` would change scores after `count` new tokens."""
@@ -208,18 +202,12 @@ class GenerationOptions(TypedDict, total=False):
     stop_strings: str | tuple[str, ...] | list[str]
 
 
-class AllOptions(GenerationOptions, total=False):
-    """The same with that number."""
-
-    num_return_sequences: int
-
-
-def generation_config(**options: Unpack[AllOptions]) -> GenerationConfig:
+def generation_config(**options: Unpack[GenerationOptions]) -> GenerationConfig:
     """Choose greedily; by sampling if there is a `temperature`, `top_k` or `top_p`; by beams if there are several.
 
     What would change nothing is refused: a seed without sampling, a length penalty without beams.
     """
-    known = [*AllOptions.__annotations__]
+    known = [*GenerationOptions.__annotations__, "num_return_sequences"]
     for name in options:
         require(name in known, f"{name} is no option of writing; there are {', '.join(known)}", BadInput)
     given: dict[str, Any] = {**options}

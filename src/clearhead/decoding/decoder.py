@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from torch import Tensor
 
-from clearhead.errors import BadCheckpoint, WrongTask, renamed
+from clearhead.errors import BadCheckpoint, WrongTask, renamed, require
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
@@ -45,19 +45,16 @@ class Recorder:
     steps: list[Step] = field(default_factory=list)
 
     def note(
-        self,
-        texts: Sequence[int],
-        written: Sequence[Sequence[int]],
-        logits: Tensor,
-        chosen: Sequence[Sequence[int]],
+        self, texts: Sequence[int], written: Sequence[Sequence[int]], logits: Tensor, chosen: Sequence[Sequence[int]]
     ) -> None:
         """Keep one step of all rows: which text each belongs to, and its logits (B, V) before any control."""
         values, tokens = logits.topk(min(self.top_k, logits.shape[-1]))
         probabilities = (values - logits.logsumexp(-1, keepdim=True)).exp()
-        for row, text in enumerate(texts):
-            candidates = list(zip(tokens[row].tolist(), probabilities[row].tolist(), strict=True))
-            number = len(written[row])
-            self.steps.append(Step(number, text, list(written[row]), candidates, list(chosen[row])))
+        for text, before, best, likely, taken in zip(
+            texts, written, tokens.tolist(), probabilities.tolist(), chosen, strict=True
+        ):
+            candidates = list(zip(best, likely, strict=True))
+            self.steps.append(Step(len(before), text, list(before), candidates, list(taken)))
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
@@ -94,15 +91,17 @@ class Decoder(Protocol):
 
 def as_decoder(network: Network) -> Decoder:
     """Let a network of models.GENERATORS be decoded; it should be in evaluation mode."""
-    if "causal_lm" not in network.heads:
-        raise WrongTask(
-            "this model writes no text: it has no head 'causal_lm', but "
-            f"{', '.join(network.heads) or 'none'}; choose one that does, such as GPT-2, T5 or OPUS-MT"
-        )
-    return SourceDecoder(network) if isinstance(network.encoder, EncoderDecoder) else PromptDecoder(network)
+    there = ", ".join(network.heads) or "none"
+    require(
+        "causal_lm" in network.heads,
+        f"this model writes no text: it has no head 'causal_lm', but {there}; choose one that does, such as GPT-2, T5 "
+        "or OPUS-MT",
+        WrongTask,
+    )
+    return _SourceDecoder(network) if isinstance(network.encoder, EncoderDecoder) else _PromptDecoder(network)
 
 
-class PromptDecoder:
+class _PromptDecoder:
     """A decoder alone: it goes on from prompts."""
 
     def __init__(self, network: Network) -> None:
@@ -110,34 +109,26 @@ class PromptDecoder:
         self.head: Any = network.heads["causal_lm"]
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
-        """Read the prompts: logits (B, V) of the first new token."""
         ids, layout = pack_ids(prompts, "prompt", self.head.weight.device)
         cache = Cache.for_prompts(len(self.body.blocks), layout)
         hidden = self.body(ids, layout, cache=cache)
         return self.head(layout.last(hidden), layout), cache
 
     def step(self, tokens: Tensor, state: Cache) -> tuple[Tensor, Cache]:
-        """Append one token (B,) to every sequence: logits (B, V) of the token after it."""
         layout = state.step()
         hidden = self.body(tokens[:, None], layout, cache=state)
         return self.head(hidden[:, 0], layout), state
 
 
-class SourceDecoder:
+class _SourceDecoder(_PromptDecoder):
     """An encoder–decoder: it reads sources and writes from nothing but a start token."""
 
-    def __init__(self, network: Network) -> None:
-        self.body: Any = network.encoder
-        self.head: Any = network.heads["causal_lm"]
-
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
-        """Read the sources: logits (B, V) of the first token."""
         ids, layout = pack_ids(prompts, "source", self.head.weight.device)
         cache = self.body.init_cache(self.body.encode(ids, layout))
         return self.step(ids.new_full((len(prompts),), self.body.decoder_start_token_id), cache)
 
     def step(self, tokens: Tensor, state: Cache) -> tuple[Tensor, Cache]:
-        """Append one token (B,) to every target: logits (B, V) of the token after it."""
         layout = state.step()
         hidden = self.body.decode(tokens[:, None], layout, state)
         return self.head(hidden[:, 0], layout), state

@@ -53,7 +53,7 @@ def greedy(
 
     For a decoder-only model that is the prompts; a source is no history.
     """
-    return _Decoding(model, prompts, controls, _likeliest, history, recorder).finish()
+    return _Decoding(model, prompts, controls, history, recorder, _likeliest).finish()
 
 
 @renamed(chance="rngs")
@@ -68,7 +68,7 @@ def sample(
     recorder: Recorder | None = None,
 ) -> list[Output]:
     """Draw each token by its probability; every text by its own rng, whatever runs beside it."""
-    return _Decoding(model, prompts, controls, _drawing(sampling, rngs), history, recorder).finish()
+    return _Decoding(model, prompts, controls, history, recorder, _drawing(sampling, rngs)).finish()
 
 
 @renamed(chance="rng")
@@ -82,16 +82,37 @@ def stream(
     history: Sequence[int] | None = None,
 ) -> Iterator[int]:
     """Give the tokens of one text as they are written, greedily unless there is a `sampling`."""
-    choose: Choose = _likeliest
-    if sampling is not None:
-        if rng is None:
-            raise BadInput("sampling needs something to draw with; give rng=random.Random(0)")
-        choose = _drawing(sampling, [rng])
-    decoding = _Decoding(model, [prompt], controls, choose, None if history is None else [history], None)
+    if sampling is not None and rng is None:
+        raise BadInput("sampling needs something to draw with; give rng=random.Random(0)")
+    choose = _likeliest if sampling is None or rng is None else _drawing(sampling, [rng])
+    decoding = _Decoding(model, [prompt], controls, None if history is None else [history], None, choose)
     while decoding.running:
         before = len(decoding.drafts[0].tokens)
         decoding.advance()
         yield from decoding.drafts[0].tokens[before:]
+
+
+@dataclass
+class Rows:
+    """Texts in the making, one or several rows of the model's state each; those that have ended leave the batch."""
+
+    model: Decoder
+    prompts: Texts
+    controls: Controls
+    history: Texts | None
+    recorder: Recorder | None
+
+    def __post_init__(self) -> None:
+        self.before = [list(seen) for seen in self.history or [()] * len(self.prompts)]
+        if self.prompts:
+            with torch.inference_mode():
+                self.logits, self.state = self.model.begin(self.prompts)
+
+    def go_on(self, tokens: Tensor, rows: list[int]) -> None:
+        """Append a token to each of these rows of the state; the others leave."""
+        if rows != list(range(self.logits.shape[0])):
+            self.state = self.state.select(torch.tensor(rows, device=tokens.device))
+        self.logits, self.state = self.model.step(tokens, self.state)
 
 
 @dataclass
@@ -104,33 +125,22 @@ class _Draft:
     ended: bool = False
 
 
-class _Decoding:
-    """All texts in the making; those that have ended leave the batch."""
+@dataclass
+class _Decoding(Rows):
+    """One row of each text."""
 
-    def __init__(
-        self,
-        model: Decoder,
-        prompts: Texts,
-        controls: Controls,
-        choose: Choose,
-        history: Texts | None,
-        recorder: Recorder | None,
-    ) -> None:
-        self.model, self.controls, self.choose, self.recorder = model, controls, choose, recorder
-        self.drafts = [_Draft(list(before)) for before in (history or [()] * len(prompts))]
-        self.running = list(range(len(prompts)))  # which text each row of the state is
-        if prompts:
-            with torch.inference_mode():
-                self.logits, self.state = model.begin(prompts)
+    choose: Choose
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.drafts = list(map(_Draft, self.before))
+        self.running = list(range(len(self.drafts)))  # which text each row of the state is
 
     def finish(self) -> list[Output]:
         """Write all texts to their ends."""
         while self.running:
             self.advance()
-        return [
-            Output(draft.tokens, sum(draft.log_probabilities), draft.log_probabilities, draft.ended)
-            for draft in self.drafts
-        ]
+        return [Output(one.tokens, sum(one.log_probabilities), one.log_probabilities, one.ended) for one in self.drafts]
 
     @torch.inference_mode()
     def advance(self) -> None:
@@ -152,16 +162,11 @@ class _Decoding:
             else:
                 draft.tokens.append(token)
                 draft.ended = self.controls.stops(draft.tokens)
-        self._go_on(tokens, [row for row, draft in enumerate(drafts) if not draft.ended], count + 1)
-
-    def _go_on(self, tokens: Tensor, rows: list[int], count: int) -> None:
-        rows = rows if count < self.controls.max_new_tokens else []
-        if rows and len(rows) < len(self.running):
-            kept = torch.tensor(rows, device=tokens.device)
-            tokens, self.state = tokens[kept], self.state.select(kept)
+        full = count + 1 == self.controls.max_new_tokens
+        rows = [row for row, draft in enumerate(drafts) if not (full or draft.ended)]
         self.running = [self.running[row] for row in rows]
         if rows:
-            self.logits, self.state = self.model.step(tokens, self.state)
+            self.go_on(tokens if len(rows) == len(drafts) else tokens[rows], rows)
 
 
 def _likeliest(logits: Tensor, _: Sequence[int]) -> Tensor:
