@@ -2,6 +2,7 @@
 
 # N packed tokens
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -22,18 +23,32 @@ from clearhead.text.tokenizer import Tokenizer
 _SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
 
 
-class _Row(EqualBatches):
-    """Runs of tokens, shuffled anew in each epoch, all epochs in one row; batch i is the i-th `tokens` of the row.
+class _Row(EqualBatches, ABC):
+    """Runs of a split's tokens, shuffled anew in each epoch, all epochs in one row; batch i is its i-th `tokens`."""
 
-    Each run has `specials` special tokens around it.
-    """
-
-    def __init__(self, shards: Shards, runs: Runs, *, specials: int, tokens: int, seed: int) -> None:
-        self.tokens = tokens
-        self._shards, self._specials = shards, specials
+    def __init__(
+        self,
+        shards: Shards,
+        tokenizer: Tokenizer,
+        *,
+        tokens: int = 65_536,
+        length: int = 512,
+        seed: int = 0,
+        split: str = "train",
+        validation_share: float = 0.005,
+    ) -> None:
+        check_tokenizer(shards, tokenizer)
+        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
+        self.tokens, self.length = tokens, length
+        self._shards = shards
+        runs, self._specials = self._cut(tokenizer, shards.split(split, validation_share), seed)
         self._starts, self._lengths = runs
-        super().__init__(int(self._lengths.sum()) + specials * len(self._lengths), tokens)
+        super().__init__(int(self._lengths.sum()) + self._specials * len(self._lengths), self.tokens)
         self._epoch = lru_cache(maxsize=2)(lambda epoch: self._lay_out(order(len(self._starts), seed, epoch)))
+
+    @abstractmethod
+    def _cut(self, tokenizer: Tokenizer, documents: Ints, seed: int) -> tuple[Runs, int]:
+        """Say which runs the documents give, and how many special tokens each has round it."""
 
     def _lay_out(self, runs: Ints) -> tuple[Ints, Ints]:
         return runs, np.cumsum(self._lengths[runs] + self._specials)
@@ -58,25 +73,12 @@ class PackedText(_Row):
     in ten is cut in two anywhere, because texts to be fine-tuned on are short.
     """
 
-    def __init__(
-        self,
-        shards: Shards,
-        tokenizer: Tokenizer,
-        *,
-        tokens: int = 65_536,
-        length: int = 512,
-        seed: int = 0,
-        split: str = "train",
-        validation_share: float = 0.005,
-    ) -> None:
-        check_tokenizer(shards, tokenizer)
+    def _cut(self, tokenizer: Tokenizer, documents: Ints, seed: int) -> tuple[Runs, int]:
         specials = tokenizer.template.specials(pair=False)
-        room = length - specials
-        require(room > 0, f"Sequences of {length} tokens have no room beside {specials} special ones.", BadInput)
-        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
+        room = self.length - specials
+        require(room > 0, f"Sequences of {self.length} tokens have no room beside {specials} special ones.", BadInput)
         self._layout = tokenizer.template.single
-        runs = _cut_some_in_two(*_pieces(shards, shards.split(split, validation_share), room), seed)
-        super().__init__(shards, runs, specials=specials, tokens=tokens, seed=seed)
+        return _cut_some_in_two(*_pieces(self._shards, documents, room), seed), specials
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
@@ -124,27 +126,13 @@ class RunningText(_Row):
     where it puts none after it, as GPT-2's, the end token stands between two. Nothing is lost at a cut.
     """
 
-    def __init__(
-        self,
-        shards: Shards,
-        tokenizer: Tokenizer,
-        *,
-        tokens: int = 16_384,
-        length: int = 128,
-        seed: int = 0,
-        split: str = "train",
-        validation_share: float = 0.005,
-    ) -> None:
-        check_tokenizer(shards, tokenizer)
-        require(length >= 1, f"Sequences of {length} tokens are empty; give 1 or more.", BadInput)
-        require(tokens >= length, f"Batches of {tokens} tokens cannot hold sequences of {length}.", BadInput)
-        self.length = length
+    def _cut(self, tokenizer: Tokenizer, documents: Ints, seed: int) -> tuple[Runs, int]:
+        require(self.length >= 1, f"Sequences of {self.length} tokens are empty; give 1 or more.", BadInput)
+        self.tokens -= self.tokens % self.length
         self._before, self._after = document_boundaries(tokenizer)
-        documents = shards.split(split, validation_share)
-        starts = shards.document_starts[documents]
-        runs = starts, shards.document_starts[documents + 1] - starts
-        specials = len(self._before) + len(self._after)
-        super().__init__(shards, runs, specials=specials, tokens=tokens // length * length, seed=seed)
+        starts = self._shards.document_starts[documents]
+        runs = starts, self._shards.document_starts[documents + 1] - starts
+        return runs, len(self._before) + len(self._after)
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
@@ -181,8 +169,9 @@ class NeighbourTargets(DerivedBatches):
 
 
 def with_neighbours(batch: Batch) -> Batch:
-    """Add the targets `next` and `previous` to a batch."""
-    targets = {"next": next_tokens(batch.ids, batch.layout), "previous": previous_tokens(batch.ids, batch.layout)}
+    """Add the targets `next` and `previous` to a batch; before the first token of a sequence there is none."""
+    previous = batch.ids.roll(1).masked_fill(batch.layout.positions == 0, IGNORE_INDEX)
+    targets = {"next": next_tokens(batch.ids, batch.layout), "previous": previous}
     return replace(batch, targets={**batch.targets, **targets})
 
 
@@ -190,11 +179,6 @@ def next_tokens(ids: Tensor, layout: Packed) -> Tensor:
     """Give the token after each, (N,); after the last of a sequence there is none."""
     first = torch.cat((layout.positions == 0, layout.positions.new_ones(1, dtype=torch.bool)))
     return ids.roll(-1).masked_fill(first[1:], IGNORE_INDEX)
-
-
-def previous_tokens(ids: Tensor, layout: Packed) -> Tensor:
-    """Give the token before each, (N,); before the first of a sequence there is none."""
-    return ids.roll(1).masked_fill(layout.positions == 0, IGNORE_INDEX)
 
 
 TARGETS = {"next": "next_sentence", "order": "sentence_order"}
