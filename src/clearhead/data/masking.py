@@ -22,11 +22,6 @@ _LENGTHS = np.arange(1, 11)
 _PROBABILITIES = 0.2 * 0.8 ** (_LENGTHS - 1)
 
 
-def choose_pieces(candidates: int, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
-    """Choose `count` candidates, each as likely as any other."""
-    return np.sort(draw.choice(candidates, count, replace=False, shuffle=False)), np.arange(count)
-
-
 def choose_words(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
     """Choose whole words of these sizes, in random order, as long as they fit into `count` pieces.
 
@@ -43,8 +38,7 @@ def choose_words(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[In
         words.append(rest[fitting[:1]])
         missing -= int(sizes[rest[fitting[0]]])
         rest = rest[fitting[0] + 1 :]
-    chosen = np.sort(np.concatenate(words))
-    pieces = _pieces(sizes, chosen)
+    pieces = _pieces(sizes, np.sort(np.concatenate(words)))
     return pieces, np.arange(len(pieces))
 
 
@@ -62,9 +56,8 @@ def choose_spans(sizes: Ints, count: int, draw: np.random.Generator) -> tuple[In
     mixed = draw.permutation(len(lengths))
     covered = np.repeat(begins[mixed], lengths[mixed]) + positions_within(lengths[mixed])
     covered = (covered + draw.integers(words)) % words
-    pieces = _pieces(sizes, covered)
-    groups = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])
-    pieces, groups = pieces[:count], groups[:count]
+    pieces = _pieces(sizes, covered)[:count]
+    groups = np.repeat(np.repeat(np.arange(len(mixed)), lengths[mixed]), sizes[covered])[:count]
     in_order = np.argsort(pieces)
     return pieces[in_order], groups[in_order]
 
@@ -153,9 +146,7 @@ class MaskedBatches(DerivedBatches):
         self, source: BatchSource, vocabulary: Vocabulary, masking: Masking | None = None, *, seed: int = 0
     ) -> None:
         super().__init__(source)
-        self._vocabulary = vocabulary
-        self._masking = masking or Masking()
-        self._seed = seed
+        self._vocabulary, self._masking, self._seed = vocabulary, masking or Masking(), seed
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
@@ -176,7 +167,8 @@ def mask(batch: Batch, vocabulary: Vocabulary, masking: Masking, draw: np.random
     elif masking.whole_words:
         chosen, groups = choose_words(_word_sizes(batch, candidates, vocabulary), count, draw)
     else:
-        chosen, groups = choose_pieces(len(candidates), count, draw)
+        chosen = np.sort(draw.choice(len(candidates), count, replace=False, shuffle=False))
+        groups = np.arange(count)
     where = candidates[chosen]
     fate = draw.random(len(where))[groups]  # a group shares its fate
     ordinary = np.flatnonzero(~vocabulary.special)

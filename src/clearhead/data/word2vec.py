@@ -6,8 +6,7 @@ As Mikolov et al. 2013 have it: a word of share f among all is kept with probabi
 
 # M guesses · K random words · V vocabulary
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -47,8 +46,9 @@ class WordWindows:
         for name, value in (("words", words), ("window", window), ("negatives", negatives)):
             require(value >= 1, f"{name} must be at least 1, got {value}", BadConfig)
         require(threshold > 0, f"threshold must be positive, got {threshold}; write 1 to keep every word", BadConfig)
-        require(kind in _GUESSES, f"there is no kind {kind!r}; choose {' or '.join(_GUESSES)}", BadConfig)
-        self._shards, self._guesses, self._seed = shards, _GUESSES[kind], seed
+        kinds = get_args(Kind)
+        require(kind in kinds, f"there is no kind {kind!r}; choose {' or '.join(kinds)}", BadConfig)
+        self._shards, self._kind, self._seed = shards, kind, seed
         self._words, self._window, self._negatives = words, window, negatives
         self._counts = count_words(shards, tokenizer)
         self._keep = keep_probability(self._counts, threshold)
@@ -63,13 +63,16 @@ class WordWindows:
         words, documents = self._read(chunk)
         kept = draw.random(len(words)) < self._keep[words]
         words, documents = words[kept], documents[kept]
-        near = neighbours(documents, draw.integers(1, self._window + 1, len(words)), self._window)
-        read, sizes, true = self._guesses(words, near)
+        centres, others = neighbours(documents, draw.integers(1, self._window + 1, len(words)), self._window)
+        if self._kind == "cbow":  # read the words around, guess the one in the middle
+            middle, sizes = np.unique(centres, return_counts=True)
+            read, true = words[others], words[middle]
+        else:  # read one word, guess each of those around
+            read, sizes, true = words[centres], np.ones_like(centres), words[others]
         random = np.searchsorted(self._noise, draw.random((len(true), self._negatives)) * self._noise[-1], "right")
         candidates = np.concatenate([true[:, None], random], axis=1)
-        return Batch(
-            torch.from_numpy(read), Packed.of(sizes.tolist()), targets={"candidates": torch.from_numpy(candidates)}
-        )
+        targets = {"candidates": torch.from_numpy(candidates)}
+        return Batch(torch.from_numpy(read), Packed.of(sizes.tolist()), targets=targets)
 
     def batches_in(self, epochs: float) -> int:
         """How many batches this many epochs are."""
@@ -97,9 +100,8 @@ def count_words(shards: Shards, tokenizer: Tokenizer) -> NDArray[np.float64]:
         some = starts[first : first + _DOCUMENTS + 1]
         counts += np.bincount(shards.gather(some[:-1], np.diff(some)), minlength=len(counts))
     counts[special_tokens(tokenizer)] = 0
-    require(
-        bool(counts.any()), "the corpus holds no word that the tokenizer knows; train the tokenizer on it", BadConfig
-    )
+    known = bool(counts.any())
+    require(known, "the corpus holds no word that the tokenizer knows; train the tokenizer on it", BadConfig)
     return counts
 
 
@@ -117,24 +119,4 @@ def neighbours(documents: Ints, reach: Ints, window: int) -> tuple[Ints, Ints]:
     other = place[:, None] + offsets
     inside = (other >= 0) & (other < len(documents)) & (np.abs(offsets) <= reach[:, None])
     inside &= documents[np.clip(other, 0, max(len(documents) - 1, 0))] == documents[:, None]
-    centres = np.repeat(place, inside.sum(1))
-    return centres, other[inside]
-
-
-def _cbow(words: Ints, near: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints]:
-    """Read the words around, guess the one in the middle."""
-    centres, others = near
-    middle, sizes = np.unique(centres, return_counts=True)
-    return words[others], sizes, words[middle]
-
-
-def _skipgram(words: Ints, near: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints]:
-    """Read one word, guess each of those around."""
-    centres, others = near
-    return words[centres], np.ones(len(centres), dtype=np.int64), words[others]
-
-
-_GUESSES: dict[str, Callable[[Ints, tuple[Ints, Ints]], tuple[Ints, Ints, Ints]]] = {
-    "cbow": _cbow,
-    "skipgram": _skipgram,
-}
+    return np.repeat(place, inside.sum(1)), other[inside]
