@@ -48,7 +48,9 @@ class Corpus:
         read = BytesRead(progress)
         for source in self.sources:
             if isinstance(source, str):
-                yield from _hub(source, self.field)
+                yield from _strings(
+                    (row.get(self.field) for row in open_hub(source, streaming=True)), source, self.field
+                )
                 continue
             with decompressed(source) as (raw, content):
                 for text in _READERS[content_suffix(source)](source, content, self.field):
@@ -65,8 +67,7 @@ def _find(name: str | Path) -> list[Path | str]:
     if path.is_dir():
         found = sorted(inner for inner in path.rglob("*") if inner.is_file() and content_suffix(inner) in _READERS)
         require(bool(found), f"The folder {path} holds no file that ends in {_ENDINGS}.", NotFound)
-        return [*found]
-    if not path.exists() and glob.has_magic(str(name)):
+    elif not path.exists() and glob.has_magic(str(name)):
         matches = glob.glob(str(name), recursive=True)  # noqa: PTH207 – Path.glob takes no absolute pattern
         found = sorted(Path(match) for match in matches if Path(match).is_file())
         require(bool(found), f"No file fits the pattern {name}; check it.", NotFound)
@@ -74,11 +75,8 @@ def _find(name: str | Path) -> list[Path | str]:
         require(path.exists(), f"There is no file {path}; check the name.", NotFound)
         found = [path]
     for path in found:
-        require(
-            content_suffix(path) in _READERS,
-            f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.",
-            BadInput,
-        )
+        known = content_suffix(path) in _READERS
+        require(known, f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.", BadInput)
     return [*found]
 
 
@@ -141,10 +139,6 @@ def _parquet(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
             yield from _strings(rows, str(path), field)
         except arrow.ArrowException as error:
             raise BadInput(f"{path} is not parquet ({error}).") from None
-
-
-def _hub(name: str, field: str) -> Iterator[str]:
-    yield from _strings((row.get(field) for row in open_hub(name, streaming=True)), name, field)
 
 
 def _strings(rows: Iterator[Any], source: str, field: str) -> Iterator[str]:

@@ -77,13 +77,7 @@ class TokenizedDataset:
         """Gather these items, packed."""
         sequences = self.sequences(items)
         places = self.token_indices(sequences)
-        starts = self.offsets[sequences]
-        lengths = self.offsets[sequences + 1] - starts
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-        np.cumsum(lengths, out=offsets[1:])
-        positions = places - np.repeat(starts, lengths)
-        host = lengths.tolist()
-        layout = Packed(tuple(host), torch.from_numpy(offsets), torch.from_numpy(positions), max(host, default=0))
+        layout = Packed.of((self.offsets[sequences + 1] - self.offsets[sequences]).tolist())
         targets = {name: torch.from_numpy(values[items]) for name, values in self.targets.items()}
         targets |= {name: torch.from_numpy(values[places]) for name, values in self.token_targets.items()}
         segments = None if self.segments is None else torch.from_numpy(self.segments[places]).long()

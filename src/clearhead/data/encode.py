@@ -5,7 +5,7 @@
 import logging
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from clearhead.data.examples import (
 from clearhead.data.formats import misplaced
 from clearhead.data.pretraining import document_boundaries
 from clearhead.errors import BadInput, InputTooLong, require
-from clearhead.text.encoding import Span, touching
+from clearhead.text.encoding import touching
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import cut, room_for, spans
 
@@ -32,11 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def encode_texts(
-    examples: Sequence[TextExample],
-    tokenizer: Tokenizer,
-    labels: Labels | None = None,
-    *,
-    length: int | None = None,
+    examples: Sequence[TextExample], tokenizer: Tokenizer, labels: Labels | None = None, *, length: int | None = None
 ) -> TokenizedDataset:
     """Tokenise texts or pairs; targets: classes (E,), classes (E, L) where there are several each, or scores (E,).
 
@@ -58,10 +54,7 @@ def encode_texts(
 
 
 def encode_pairs(
-    examples: Sequence[PairExample],
-    tokenizer: Tokenizer,
-    *,
-    length: int | None = None,
+    examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int | None = None
 ) -> TokenizedDataset:
     """Tokenise both sides of pairs on their own: a batch is all first texts, then all second; target: similarity."""
     scored = _all_known([example.score for example in examples], "pairs have a score")
@@ -75,10 +68,7 @@ def encode_pairs(
 
 
 def encode_choices(
-    examples: Sequence[ChoiceExample],
-    tokenizer: Tokenizer,
-    *,
-    length: int | None = None,
+    examples: Sequence[ChoiceExample], tokenizer: Tokenizer, *, length: int | None = None
 ) -> TokenizedDataset:
     """Tokenise each choice as a pair with its context; targets: choices (how many there are) and choice (the right)."""
     known = _all_known([example.label for example in examples], "questions have a label")
@@ -148,14 +138,14 @@ def encode_tags(
     owners: list[int] = []
     spoken: list[NDArray[np.int32]] = []
     tags: list[NDArray[np.int64]] = []
-    for i, example in enumerate(examples):
-        require(bool(example.words), f"Sentence {i + 1} has no words.", BadInput)
+    for number, example in enumerate(examples, start=1):
+        require(bool(example.words), f"Sentence {number} has no words.", BadInput)
+        tagged = labels is None or example.tags is not None
+        require(tagged, f"Sentence {number} has no tags; name the column that holds them.", BadInput)
     room = room_for(tokenizer.template, length)
-    sentences = [example.words for example in examples]
-    for i, pieces in enumerate(in_blocks(tokenizer.words_batch, sentences)):
-        example = examples[i]
+    for i, pieces in enumerate(in_blocks(tokenizer.words_batch, [example.words for example in examples])):
         before: int | None = None  # goes on through windows: without overlap, one may start inside a word
-        known = None if labels is None else labels.ids(_tags(example, i), f"Sentence {i + 1}")
+        known = None if labels is None else labels.ids(examples[i].tags or (), f"Sentence {i + 1}")
         for window in cut(tokenizer.template, pieces, room, overlap):
             passage, encoding = window.passage, window.encoding
             words = np.full(len(encoding), -1, dtype=np.int32)
@@ -176,12 +166,6 @@ def encode_tags(
     return TagWindows(encoded, np.array(owners), np.concatenate(spoken), sizes)
 
 
-def _tags(example: WordsExample, index: int) -> tuple[str, ...]:
-    if example.tags is None:
-        raise BadInput(f"Sentence {index + 1} has no tags; name the column that holds them.")
-    return example.tags
-
-
 def encode_answers(
     examples: Sequence[QuestionExample], tokenizer: Tokenizer, *, length: int = 384, overlap: int = 128
 ) -> TokenizedDataset:
@@ -200,8 +184,12 @@ def encode_answers(
     rejected: list[str] = []
     for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
         context = contexts[example.context]
-        first, last = _pieces_of(example, context.offsets)
-        if reason := _unusable(example, (first, last)):
+        first, last = -1, -2  # pieces of the answer, none where there is none
+        if example.answers:
+            text, start = example.answers[0]
+            touched = touching(context.offsets, start, start + len(text))
+            first, last = touched.start, touched.stop - 1
+        if reason := _unusable(example, tokens=last - first + 1):
             rejected.append(f"{example.id!r}: {reason}")
             continue
         room = room_for(tokenizer.template, length, len(question))
@@ -224,25 +212,16 @@ def encode_answers(
     return builder.build(targets={"starts": starts, "ends": ends})
 
 
-def _pieces_of(example: QuestionExample, spans: Sequence[Span]) -> tuple[int, int]:
-    """First and last piece that share a character with the answer; the last comes before the first if none does."""
-    if not example.answers:
-        return -1, -2
-    text, start = example.answers[0]
-    found = touching(spans, start, start + len(text))
-    return found.start, found.stop - 1
-
-
-def _unusable(example: QuestionExample, pieces: tuple[int, int]) -> str | None:
+def _unusable(example: QuestionExample, tokens: int) -> str | None:
+    """Why the first answer, of so many tokens, cannot be learnt; None if it can."""
     if example.impossible:
         return None
     if not example.answers:
         return "there is no answer, and it is not marked as impossible"
     text, start = example.answers[0]
-    wrong = [there for answer, at, there in misplaced(example) if (answer, at) == (text, start)]
-    if wrong:
-        return f"the answer {text!r} is not at character {start}, where {wrong[0]!r} stands"
-    return f"the answer {text!r} has no tokens" if pieces[0] > pieces[1] else None
+    if wrong := misplaced(replace(example, answers=example.answers[:1])):
+        return f"the answer {text!r} is not at character {start}, where {wrong[0][2]!r} stands"
+    return None if tokens > 0 else f"the answer {text!r} has no tokens"
 
 
 SEPARATOR = "\n"  # belongs to the answer, so that a model that is given a prompt alone begins a new line itself

@@ -36,22 +36,16 @@ def read_parallel(
     if len(sources) == 2:
         named = first or second
         require(named is None, f"two files have no columns, such as {named!r}; leave --text and --pair out", BadInput)
-        left, right = (read_lines(Path(source)) for source in sources)
-        require(
-            len(left) == len(right),
-            f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}; they must go line by line",
-            BadInput,
-        )
+        left, right = map(read_lines, sources)
+        told = f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}"
+        require(len(left) == len(right), f"{told}; they must go line by line", BadInput)
         pairs = list(map(PairExample, left, right))
     elif content_suffix(Path(sources[0])) in (".tsv", ".txt"):
         pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
     else:
-        table = Path(sources[0]).suffix in _TABLES or str(sources[0]).startswith("hub:")
-        require(
-            table or first is not None,
-            f"{sources[0]} is one file and no table; give two, line by line, or name its columns",
-            BadInput,
-        )
+        table = first is not None or Path(sources[0]).suffix in _TABLES or str(sources[0]).startswith("hub:")
+        told = f"{sources[0]} is one file and no table"
+        require(table, f"{told}; give two, line by line, or name its columns", BadInput)
         pairs = read_pairs(sources[0], first=first, second=second)
     found = [pair for pair in pairs if pair.first.strip() and pair.second.strip()]
     require(bool(found), f"{sources[0]} holds no pair of texts", BadInput)
@@ -62,13 +56,11 @@ def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
     for name in wanted:
         require(name.isdecimal() and int(name) > 0, f"{path} has columns 1, 2, …, none named {name!r}", BadInput)
     first, second = (int(name) - 1 for name in wanted)
+    needed = max(first, second) + 1
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("\t")
-        require(
-            len(fields) > max(first, second),
-            f"{path}, line {number} has {len(fields)} columns between tabs; {max(first, second) + 1} are needed",
-            BadInput,
-        )
+        told = f"{path}, line {number} has {len(fields)} columns between tabs"
+        require(len(fields) >= needed, f"{told}; {needed} are needed", BadInput)
         yield PairExample(fields[first], fields[second])
 
 
