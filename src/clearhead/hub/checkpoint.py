@@ -115,7 +115,7 @@ def write_folder(
     )
     tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
     if not names.architectures[architecture]:
-        tensors = {name.removeprefix(names.stem): tensor for name, tensor in tensors.items()}
+        tensors = {name.removeprefix(names.prefix): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     if not int8 and getattr(network.encoder.embeddings, "capital", None) is not None:
         log.warning(
@@ -177,13 +177,13 @@ class _SkipInit(TorchFunctionMode):
 
 def _their_spelling(tensors: dict[str, Tensor], names: Names) -> dict[str, Tensor]:
     """Bring a file to the spelling of the tables: encoder names with their prefix, norms as weight and bias."""
-    bare = not any(name.startswith(names.stem) for name in tensors)
+    bare = not any(name.startswith(names.prefix) for name in tensors)
     spelled = {}
     for name, tensor in tensors.items():
         # files converted from TensorFlow spell a norm's weight and bias as gamma and beta
         name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
         name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
-        spelled[f"{names.stem}{name}" if bare else name] = tensor
+        spelled[f"{names.prefix}{name}" if bare else name] = tensor
     return spelled
 
 
@@ -231,7 +231,7 @@ def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description
 
 def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
     left = sorted(tensors)
-    inside = [name for name in left if name.startswith(names.stem)]
+    inside = [name for name in left if name.startswith(names.prefix)]
     if inside:
         raise BadCheckpoint(
             f"{folder}: the encoder has {len(inside)} tensors that its family does not know, such as {inside[0]}; "

@@ -2,13 +2,13 @@
 
 import logging
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require, typed
 from clearhead.hub.hf.decoders import GPT2, MARIAN, T5, XLNET
-from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, roberta
+from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
 from clearhead.hub.hf.table import Names
 from clearhead.io import read_object
 from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
@@ -20,15 +20,15 @@ CONFIG = "config.json"
 NAMES: dict[str, Names] = {
     "albert": ALBERT,
     "bert": BERT,
-    "camembert": roberta("Camembert"),
+    "camembert": replace(ROBERTA, model="Camembert"),
     "distilbert": DISTILBERT,
     "electra": ELECTRA,
     "gpt2": GPT2,
     "marian": MARIAN,
     "modernbert": MODERNBERT,
-    "roberta": roberta("Roberta"),
+    "roberta": ROBERTA,
     "t5": T5,
-    "xlm-roberta": roberta("XLMRoberta"),
+    "xlm-roberta": replace(ROBERTA, model="XLMRoberta"),
     "xlnet": XLNET,
 }
 

@@ -66,13 +66,11 @@ def train_tokenizer(
         return frequent
 
     if kind in _UNIGRAM:
-        normalizer, specials = (
-            families.unigram_normalizer(lowercase=lowercase),
-            families.UNIGRAM_SPECIALS[_UNIGRAM[kind]],
-        )
+        family = _UNIGRAM[kind]
+        normalizer, specials = families.unigram_normalizer(lowercase=lowercase), families.UNIGRAM_SPECIALS[family]
         counts = words(lambda form: normalizer.normalize_str(form).split(), min_frequency)
         pieces = _unigrams_after(specials, counts, vocabulary, kind)
-        return Tokenizer(families.unigram(_UNIGRAM[kind], pieces, normalizer, specials))
+        return Tokenizer(families.unigram(family, pieces, normalizer, specials))
     normalizer, specials = normalizers.BertNormalizer(lowercase=lowercase), families.BERT_SPECIALS
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 

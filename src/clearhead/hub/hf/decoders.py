@@ -9,7 +9,8 @@ from clearhead.errors import require
 from clearhead.hub.hf.table import Names, Theirs, block
 
 GPT2 = Names(
-    prefix="transformer",
+    model="GPT2",
+    prefix="transformer.",
     encoder={
         "embeddings.token": "wte",
         "embeddings.position": "wpe",
@@ -24,23 +25,8 @@ GPT2 = Names(
         ),
         "norm": "ln_f",
     },
-    heads={
-        "causal_lm": {},
-        "classes": {"classifier": "score"},
-        "tags": {"classifier": "classifier"},
-    },
-    architectures={
-        "GPT2Model": (),
-        "GPT2LMHeadModel": ("causal_lm",),
-        "GPT2ForSequenceClassification": ("classes",),
-        "GPT2ForTokenClassification": ("tags",),
-    },
-    transposed=(
-        "blocks.{}.attention.qkv",
-        "blocks.{}.attention.output",
-        "blocks.{}.feedforward.up",
-        "blocks.{}.feedforward.down",
-    ),
+    heads={"causal_lm": {}, "classes": {"classifier": "score"}, "tags": {"classifier": "classifier"}},
+    transposed=True,
     redundant={
         "lm_head.weight": "transformer.wte.weight",
         "transformer.h.{}.attn.bias": None,  # masks, in old files
@@ -104,6 +90,7 @@ def _t5(*, gated: bool, tied: bool) -> Names:
     """The table of one version: its feed-forward, and whether the output matrix is its own."""
     copies = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", *(["lm_head.weight"] if tied else [])]
     return Names(
+        model="T5",
         prefix="",
         encoder={
             "embeddings.token": "shared",
@@ -116,7 +103,7 @@ def _t5(*, gated: bool, tied: bool) -> Names:
             "decoder_norm": "decoder.final_layer_norm",
         },
         heads={"causal_lm": {} if tied else {"": "lm_head"}},
-        architectures={"T5Model": (), "T5ForConditionalGeneration": ("causal_lm",)},
+        classes={"ForConditionalGeneration": ("causal_lm",)},
         redundant={
             **dict.fromkeys(copies, "shared.weight"),
             # the first files have a table here that nothing reads
@@ -166,7 +153,8 @@ def _marian_block(side: str, norm_2: str) -> dict[str, Theirs]:
 
 
 MARIAN = Names(
-    prefix="model",
+    model="Marian",
+    prefix="model.",
     encoder={
         "embeddings.token": "shared",
         **_marian_block("encoder", "final_layer_norm"),
@@ -175,13 +163,11 @@ MARIAN = Names(
         "decoder_blocks.{}.norm_3": "decoder.layers.{}.final_layer_norm",
     },
     heads={"causal_lm": {"bias": "final_logits_bias"}},
-    architectures={"MarianModel": (), "MarianMTModel": ("causal_lm",)},
+    classes={"MTModel": ("causal_lm",)},
     redundant={
-        "model.encoder.embed_tokens.weight": "model.shared.weight",
-        "model.decoder.embed_tokens.weight": "model.shared.weight",
         "lm_head.weight": "model.shared.weight",
-        "model.encoder.embed_positions.weight": None,  # sines and cosines
-        "model.decoder.embed_positions.weight": None,
+        **{f"model.{side}.embed_tokens.weight": "model.shared.weight" for side in ("encoder", "decoder")},
+        **{f"model.{side}.embed_positions.weight": None for side in ("encoder", "decoder")},  # sines and cosines
     },
     fixed={
         "share_encoder_decoder_embeddings": True,
@@ -242,7 +228,8 @@ def _xlnet(heads: int) -> Names:  # D width · H heads · K head width
     attention = f"layer.{{}}.{_ATTENTION}"
     summary = {"pooler.dense": "sequence_summary.summary", "classifier": "logits_proj"}
     return Names(
-        prefix="transformer",
+        model="XLNet",
+        prefix="transformer.",
         encoder={
             "embeddings.token": "word_embedding",
             "query": "mask_emb",
@@ -266,14 +253,7 @@ def _xlnet(heads: int) -> Names:  # D width · H heads · K head width
             "tags": {"classifier": "classifier"},
             "span": {"classifier": "qa_outputs"},
         },
-        architectures={
-            "XLNetModel": (),
-            "XLNetLMHeadModel": ("permutation_lm",),
-            "XLNetForSequenceClassification": ("classes",),
-            "XLNetForMultipleChoice": ("choice",),
-            "XLNetForTokenClassification": ("tags",),
-            "XLNetForQuestionAnsweringSimple": ("span",),
-        },
+        classes={"ForQuestionAnsweringSimple": ("span",)},
         redundant={"lm_loss.weight": "transformer.word_embedding.weight"},
         fixed={
             "attn_type": "bi",

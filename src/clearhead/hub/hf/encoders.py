@@ -3,14 +3,8 @@
 from typing import Any
 
 from clearhead.errors import BadConfig, require
-from clearhead.hub.hf.table import Heads, Names, Theirs, block
+from clearhead.hub.hf.table import Names, Table, Theirs, block
 
-_EMBEDDINGS: dict[str, Theirs] = {
-    "token": "embeddings.word_embeddings",
-    "position": "embeddings.position_embeddings",
-    "segment": "embeddings.token_type_embeddings",
-    "norm": "embeddings.LayerNorm",
-}
 # BERT, RoBERTa and ELECTRA have the same
 _BLOCK = block(
     "encoder.layer.{}",
@@ -21,96 +15,82 @@ _BLOCK = block(
     down="output.dense",
     norm_2="output.LayerNorm",
 )
+_DENSE_CLASSES = ("classifier.dense", "classifier.out_proj")
 _ENCODES = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
 
 
 def _embeddings(ours: str = "embeddings") -> dict[str, Theirs]:
-    return {f"{ours}.{name}": theirs for name, theirs in _EMBEDDINGS.items()}
+    return {
+        f"{ours}.token": "embeddings.word_embeddings",
+        f"{ours}.position": "embeddings.position_embeddings",
+        f"{ours}.segment": "embeddings.token_type_embeddings",
+        f"{ours}.norm": "embeddings.LayerNorm",
+    }
 
 
 def _heads(
-    masked_lm: tuple[str, str, str], classes: tuple[str, str], choice: tuple[str, str], **pretraining: dict[str, Theirs]
-) -> Heads:
-    """The heads that all have: dense, norm and output of the masked LM; the pooler and the output of the others."""
+    masked_lm: tuple[str, str, str], pooler: str, classes: tuple[str, str] | None = None, **pretraining: Table
+) -> dict[str, Table]:
+    """The heads that all have: dense, norm and output of the masked LM; the pooler and the output of the others.
+
+    A family may have other modules for `classes`.
+    """
     dense, norm, output = masked_lm
     return {
         "masked_lm": {"dense": dense, "norm": norm, "": output},
         **pretraining,
-        "classes": _pooled(*classes),
-        "choice": _pooled(*choice),
+        "classes": _pooled(*(classes or (pooler, "classifier"))),
+        "choice": _pooled(pooler, "classifier"),
         "tags": {"classifier": "classifier"},
         "span": {"classifier": "qa_outputs"},
     }
 
 
-def _pooled(pooler: str, classifier: str = "classifier") -> dict[str, Theirs]:
+def _pooled(pooler: str, classifier: str) -> Table:
     return {"pooler.dense": pooler, "classifier": classifier}
 
 
-def _architectures(model: str, **pretraining: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Their classes, whose names begin with `model`, and the heads of each; some have classes of their own."""
-    known = {
-        "Model": (),
-        **pretraining,
-        "ForMaskedLM": ("masked_lm",),
-        "ForSequenceClassification": ("classes",),
-        "ForMultipleChoice": ("choice",),
-        "ForTokenClassification": ("tags",),
-        "ForQuestionAnswering": ("span",),
-    }
-    return {f"{model}{name}": heads for name, heads in known.items()}
-
-
-def _copies(prefix: str, weight: str, bias: tuple[str, str] | None = None) -> dict[str, str | None]:
+def _copies(prefix: str, output: str) -> dict[str, str | None]:
     """The tensors that repeat another: the masked LM's output, which shares the tokens' matrix, and its bias."""
-    return {
-        weight: f"{prefix}.embeddings.word_embeddings.weight",
-        **({} if bias is None else dict([bias])),
-        f"{prefix}.embeddings.position_ids": None,
-    }
+    tokens = f"{prefix}embeddings.word_embeddings.weight"
+    matrices = {f"{output}.weight": tokens, f"{output}.decoder.weight": tokens}
+    return {**matrices, f"{output}.decoder.bias": f"{output}.bias", f"{prefix}embeddings.position_ids": None}
 
 
 BERT = Names(
-    prefix="bert",
+    model="Bert",
+    prefix="bert.",
     encoder={**_embeddings(), **_BLOCK},
     heads=_heads(
         ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
-        ("bert.pooler.dense", "classifier"),
-        ("bert.pooler.dense", "classifier"),
+        "bert.pooler.dense",
         pooled={"dense": "bert.pooler.dense"},
         next_sentence=_pooled("bert.pooler.dense", "cls.seq_relationship"),
     ),
-    architectures=_architectures(
-        "Bert", ForPreTraining=("masked_lm", "next_sentence"), ForNextSentencePrediction=("next_sentence",)
-    ),
-    companions=("masked_lm", "next_sentence", "pooled"),
-    redundant=_copies(
-        "bert", "cls.predictions.decoder.weight", ("cls.predictions.decoder.bias", "cls.predictions.bias")
-    ),
+    classes={"ForPreTraining": ("masked_lm", "next_sentence"), "ForNextSentencePrediction": ("next_sentence",)},
+    redundant=_copies("bert.", "cls.predictions"),
     fixed=_ENCODES,
 )
 
 
-def roberta(model: str) -> Names:
-    """Make the table; `model` is how their class names begin."""
-    return Names(
-        prefix="roberta",
-        encoder={**_embeddings(), **_BLOCK},
-        heads=_heads(
-            ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
-            ("classifier.dense", "classifier.out_proj"),
-            ("roberta.pooler.dense", "classifier"),
-            pooled={"dense": "roberta.pooler.dense"},
-        ),
-        architectures=_architectures(model),
-        companions=("masked_lm", "pooled"),
-        redundant=_copies("roberta", "lm_head.decoder.weight", ("lm_head.decoder.bias", "lm_head.bias")),
-        fixed=_ENCODES,
-    )
+ROBERTA = Names(
+    model="Roberta",
+    prefix="roberta.",
+    encoder=BERT.encoder,
+    heads=_heads(
+        ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
+        "roberta.pooler.dense",
+        _DENSE_CLASSES,
+        pooled={"dense": "roberta.pooler.dense"},
+    ),
+    redundant=_copies("roberta.", "lm_head"),
+    fixed=_ENCODES,
+)
 
 
 ALBERT = Names(
-    prefix="albert",
+    model="Albert",
+    prefix="albert.",
     encoder={
         **_embeddings("embeddings.inner"),
         "embeddings.project": "encoder.embedding_hidden_mapping_in",
@@ -127,20 +107,19 @@ ALBERT = Names(
     },
     heads=_heads(
         ("predictions.dense", "predictions.LayerNorm", "predictions"),
-        ("albert.pooler", "classifier"),
-        ("albert.pooler", "classifier"),
+        "albert.pooler",
         pooled={"dense": "albert.pooler"},
         sentence_order=_pooled("albert.pooler", "sop_classifier.classifier"),
     ),
-    architectures=_architectures("Albert", ForPreTraining=("masked_lm", "sentence_order")),
-    companions=("masked_lm", "sentence_order", "pooled"),
-    redundant=_copies("albert", "predictions.decoder.weight", ("predictions.decoder.bias", "predictions.bias")),
+    classes={"ForPreTraining": ("masked_lm", "sentence_order")},
+    redundant=_copies("albert.", "predictions"),
     fixed={"inner_group_num": 1, "position_embedding_type": "absolute"},
 )
 
 
 DISTILBERT = Names(
-    prefix="distilbert",
+    model="DistilBert",
+    prefix="distilbert.",
     encoder={
         **{ours: theirs for ours, theirs in _embeddings().items() if ours != "embeddings.segment"},
         **block(
@@ -153,19 +132,14 @@ DISTILBERT = Names(
             norm_2="output_layer_norm",
         ),
     },
-    heads=_heads(
-        ("vocab_transform", "vocab_layer_norm", "vocab_projector"),
-        ("pre_classifier", "classifier"),
-        ("pre_classifier", "classifier"),
-    ),
-    architectures=_architectures("DistilBert"),
-    companions=("masked_lm",),
-    redundant=_copies("distilbert", "vocab_projector.weight"),
+    heads=_heads(("vocab_transform", "vocab_layer_norm", "vocab_projector"), "pre_classifier"),
+    redundant=_copies("distilbert.", "vocab_projector"),
 )
 
 
 ELECTRA = Names(
-    prefix="electra",
+    model="Electra",
+    prefix="electra.",
     encoder={
         **_embeddings(),
         **_embeddings("embeddings.inner"),  # where they are projected to the model's width
@@ -174,16 +148,15 @@ ELECTRA = Names(
     },
     heads=_heads(
         ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
-        ("classifier.dense", "classifier.out_proj"),
-        ("sequence_summary.summary", "classifier"),
+        "sequence_summary.summary",
+        _DENSE_CLASSES,
         replaced={
             "dense": "discriminator_predictions.dense",
             "classifier": "discriminator_predictions.dense_prediction",
         },
     ),
-    architectures=_architectures("Electra", ForPreTraining=("replaced",)),
-    companions=("masked_lm", "replaced"),
-    redundant=_copies("electra", "generator_lm_head.weight"),
+    classes={"ForPreTraining": ("replaced",)},
+    redundant=_copies("electra.", "generator_lm_head"),
     fixed={**_ENCODES, "summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"},
 )
 
@@ -201,9 +174,8 @@ def _read_modernbert(content: dict[str, Any]) -> dict[str, Any]:
     for field, kind in _RATES.items():
         try:
             rate = (rates or {}).get(kind) or {}
-            require(
-                rate.get("rope_type", "default") == "default", f"rope_type {rate.get('rope_type')!r} is not supported"
-            )
+            rope = rate.get("rope_type", "default")
+            require(rope == "default", f"rope_type {rope!r} is not supported")
             if "rope_theta" in rate:
                 content[field] = rate["rope_theta"]
         except AttributeError:
@@ -238,7 +210,8 @@ _TRANSFORM = {"transform.dense": "head.dense", "transform.norm": "head.norm", "c
 _POOLED_TRANSFORM = {ours if ours == "classifier" else f"pooler.{ours}": theirs for ours, theirs in _TRANSFORM.items()}
 
 MODERNBERT = Names(
-    prefix="model",
+    model="ModernBert",
+    prefix="model.",
     encoder={
         "embeddings.token": "embeddings.tok_embeddings",
         "embeddings.capital": "embeddings.capital_embeddings",  # our own; transformers leaves it aside
@@ -257,19 +230,13 @@ MODERNBERT = Names(
     heads={
         "masked_lm": {"dense": "head.dense", "norm": "head.norm", "": "decoder"},
         # no architecture of transformers has these two: it leaves them aside
-        "next_sentence": {
-            "pooler.transform.dense": "next_sentence.dense",
-            "pooler.transform.norm": "next_sentence.norm",
-            "classifier": "next_sentence.classifier",
-        },
+        "next_sentence": {ours: f"next_sentence.{ours.rpartition('.')[2]}" for ours in _POOLED_TRANSFORM},
         "replaced": {"dense": "replaced.dense", "classifier": "replaced.classifier"},
         "classes": _POOLED_TRANSFORM,
         "choice": _POOLED_TRANSFORM,
         "tags": _TRANSFORM,
         "span": _TRANSFORM,
     },
-    architectures=_architectures("ModernBert"),
-    companions=("masked_lm", "next_sentence", "replaced"),
     redundant={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     fixed={
         "hidden_activation": "gelu",

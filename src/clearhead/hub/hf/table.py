@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,9 +12,20 @@ from torch import Tensor, nn
 from clearhead.errors import BadCheckpoint
 
 Theirs = str | tuple[str, ...]  # one module, or several whose matrices are stacked to make ours
-Heads = dict[str, Mapping[str, Theirs]]
+Table = Mapping[str, Theirs]
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer; the 1 in norm_1 is part of a name
+_PRETRAINING = {"masked_lm", "next_sentence", "sentence_order", "replaced", "pooled"}
+# our head → what its class is usually called, after the name of the model
+_CLASSES = {
+    "masked_lm": "ForMaskedLM",
+    "causal_lm": "LMHeadModel",
+    "permutation_lm": "LMHeadModel",
+    "classes": "ForSequenceClassification",
+    "choice": "ForMultipleChoice",
+    "tags": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +35,14 @@ class Names:
     A path that ends in a parameter's own name stands for that parameter alone.
     """
 
+    model: str  # how the names of their classes begin
     prefix: str  # of the encoder inside a model with a head; a bare encoder is saved without it
-    encoder: Mapping[str, Theirs]
-    heads: Mapping[str, Mapping[str, Theirs]]
-    architectures: Mapping[str, tuple[str, ...]]  # their class → our heads
-    # heads that a file may hold beyond its architecture, known by their tensors alone
-    companions: tuple[str, ...] = ()
-    # our modules whose matrices are stored transposed
-    transposed: tuple[str, ...] = ()
+    encoder: Table
+    heads: Mapping[str, Table]
+    # their classes beyond the usual ones, by what follows `model` → our heads
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # whether the matrices of the blocks are stored transposed
+    transposed: bool = False
     # tensors that repeat another one, by its name, or that are no parameters (None)
     redundant: Mapping[str, str | None] = field(default_factory=dict)
     # configuration values that change the computation, and the one value of each that we compute
@@ -44,10 +56,17 @@ class Names:
     # where a family's tables depend on its configuration
     version: "Callable[[Any], Names] | None" = None
 
+    @cached_property
+    def architectures(self) -> dict[str, tuple[str, ...]]:
+        """Their classes → our heads, the bare encoder's first."""
+        alone = [heads[0] for heads in self.classes.values() if len(heads) == 1]
+        usual = {_CLASSES[head]: (head,) for head in self.heads if head in _CLASSES and head not in alone}
+        return {f"{self.model}{name}": heads for name, heads in ({"Model": ()} | {**self.classes} | usual).items()}
+
     @property
-    def stem(self) -> str:
-        """What the names of the encoder's tensors begin with."""
-        return f"{self.prefix}." if self.prefix else ""
+    def companions(self) -> set[str]:
+        """Heads that a file may hold beyond its architecture, known by their tensors alone."""
+        return _PRETRAINING & self.heads.keys()
 
     @property
     def reads_capitals(self) -> bool:
@@ -75,18 +94,16 @@ def block(
 
 def their_names(names: Names, ours: str) -> tuple[str, ...]:
     """Translate one of our parameter names, such as "encoder.blocks.3.norm_1.weight"."""
-    path, _, leaf = ours.rpartition(".")
-    owner, _, path = path.partition(".")
-    if owner == "encoder":
-        table: Mapping[str, Theirs] = names.encoder
-    else:
+    owner, _, path = ours.partition(".")
+    table, prefix = names.encoder, names.prefix
+    if owner != "encoder":
         head, _, path = path.partition(".")
-        table = names.heads[head]
+        table, prefix = names.heads[head], ""
     numbers = _NUMBER.findall(path)
-    prefix = names.stem if owner == "encoder" else ""
-    if (whole := numbered(f"{path}.{leaf}".lstrip("."))) in table:
+    if (whole := numbered(path)) in table:
         return (prefix + str(table[whole]).format(*numbers),)
-    theirs = table[numbered(path)]
+    module, _, leaf = path.rpartition(".")
+    theirs = table[numbered(module)]
     modules = (theirs,) if isinstance(theirs, str) else theirs
     return tuple(prefix + module.format(*numbers) + "." + leaf for module in modules)
 
@@ -96,9 +113,8 @@ def numbered(path: str) -> str:
     return _NUMBER.sub("{}", path)
 
 
-def _is_transposed(names: Names, ours: str) -> bool:
-    path, _, leaf = ours.removeprefix("encoder.").rpartition(".")
-    return leaf == "weight" and numbered(path) in names.transposed
+def _is_transposed(names: Names, ours: str, tensor: Tensor) -> bool:
+    return names.transposed and ours.startswith("encoder.blocks.") and tensor.dim() == 2
 
 
 def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -113,7 +129,7 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
         if absent:
             missing.extend(absent)
             continue
-        transposed = _is_transposed(names, name)
+        transposed = _is_transposed(names, name, parameter)
         shape = parameter.shape[::-1] if transposed else parameter.shape
         share = (shape[0] // len(parts), *shape[1:])
         for part in parts:
@@ -139,6 +155,6 @@ def to_theirs(names: Names, parameters: Mapping[str, Tensor]) -> dict[str, Tenso
     theirs: dict[str, Tensor] = {}
     for name, tensor in parameters.items():
         parts = their_names(names, name)
-        tensor = tensor.detach().mT if _is_transposed(names, name) else tensor.detach()
+        tensor = tensor.detach().mT if _is_transposed(names, name, tensor) else tensor.detach()
         theirs.update(zip(parts, tensor.chunk(len(parts)), strict=True))
     return theirs
