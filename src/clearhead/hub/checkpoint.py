@@ -1,8 +1,8 @@
 """A checkpoint folder ↔ a network: config.json, tokenizer.json, model.safetensors, as Hugging Face lays them out."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask, require
 from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
@@ -27,6 +27,7 @@ from clearhead.text.tokenizer import ANY_CLASS
 
 log = logging.getLogger(__name__)
 
+_MIXED = "config.json and the weights are from different models"
 _LABELLED = ("classes", "tags", "span", "sentence_order")
 
 
@@ -49,9 +50,8 @@ def recurrent_checkpoint(family: str, network: nn.Module, tokenizer: Tokenizer) 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     """Read a checkpoint folder; nothing in it can choose code to run. A recurrent network stays as it was saved."""
     description = read_config(folder)
-    if description.family in RECURRENT_FAMILIES:
-        return _read_recurrent(folder, description)
-    return _read_transformer(folder, description, dtype)
+    recurrent = description.family in RECURRENT_FAMILIES
+    return _read_recurrent(folder, description) if recurrent else _read_transformer(folder, description, dtype)
 
 
 def read_outline(folder: Path) -> Checkpoint:
@@ -60,7 +60,7 @@ def read_outline(folder: Path) -> Checkpoint:
     return Checkpoint(
         description=description,
         network=build_network(description, {}, device="meta"),
-        tokenizer=_tokenizer_in(folder, description.config.vocab_size),
+        tokenizer=_read_tokenizer(folder, description),
         sentence=read_sentence_vector(folder),
     )
 
@@ -70,11 +70,11 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
     tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
     _drop_copies(tensors, names, folder)
     network = build_network(description, _heads_in(tensors, names, description), device="meta")
-    tokenizer = _tokenizer_in(folder, description.config.vocab_size)
+    tokenizer = _read_tokenizer(folder, description)
     if tokenizer is not None and tokenizer.tells_capitals:
-        if not names.reads_capitals:
-            family = description.family
-            raise BadCheckpoint(f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again")
+        family = description.family
+        message = f"{folder}: the tokenizer tells capitals, which {family} does not read; copy it again"
+        require(names.reads_capitals, message, BadCheckpoint)
         network.encoder.embeddings.add_capitals()
     parameters = dict(network.named_parameters())
     state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
@@ -118,11 +118,7 @@ def write_folder(
         tensors = {name.removeprefix(names.prefix): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     if not int8 and getattr(network.encoder.embeddings, "capital", None) is not None:
-        log.warning(
-            "%s: transformers does not read the table for capitals, which counts for every word: its results are "
-            "worse there",
-            folder,
-        )
+        log.warning("%s: transformers does not read the table for capitals; its results are worse there", folder)
     with staged(folder) as stage:
         write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
@@ -139,7 +135,8 @@ def write_folder(
 
 def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
     """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
-    with skip_init() if device == "meta" else torch.device(device):
+    # initialising on "meta" would change nothing, and makes torch import its compiler, which takes two seconds
+    with torch.device(device), _SkipInit() if device == "meta" else nullcontext():
         encoder = ALL_FAMILIES[description.family].encoder(description.config)
         return Network(encoder, fresh_heads(description.family, encoder, outputs))
 
@@ -151,16 +148,6 @@ def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dic
         if name not in known:
             raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
     return ALL_FAMILIES[family].heads(encoder, outputs)
-
-
-@contextmanager
-def skip_init() -> Iterator[None]:
-    """Build modules on the device "meta", without initialising them.
-
-    Initialising there would change nothing, and makes torch import its compiler, which takes two seconds.
-    """
-    with torch.device("meta"), _SkipInit():
-        yield
 
 
 class _SkipInit(TorchFunctionMode):
@@ -212,27 +199,21 @@ def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description
         modules = [part for theirs in table.values() for part in ([theirs] if isinstance(theirs, str) else theirs)]
         present = all(any(f"{module}.{leaf}" in tensors for leaf in ("weight", "bias")) for module in modules)
         if head in declared and not present:
-            raise BadCheckpoint(
-                f"config.json names {description.architecture}, but the weights have no {modules[-1]}; "
-                "config.json and the weights are from different models"
-            )
+            held = f"config.json names {description.architecture}, but the weights have no {modules[-1]}"
+            raise BadCheckpoint(f"{held}; {_MIXED}")
         if present and (head in declared or head in names.companions):
             last = next(f"{modules[-1]}.{leaf}" for leaf in ("bias", "weight") if f"{modules[-1]}.{leaf}" in tensors)
             outputs[head] = tensors[last].shape[0] if tensors[last].dim() else 1
         if head in ("classes", "tags") and head in declared and description.labels is not None:
             labels = len(description.labels)
-            if labels != outputs[head]:
-                raise BadCheckpoint(
-                    f"config.json names {labels} labels, but {modules[-1]} has {outputs[head]} outputs; "
-                    "config.json and the weights are from different models"
-                )
+            counts = f"config.json names {labels} labels, but {modules[-1]} has {outputs[head]} outputs"
+            require(labels == outputs[head], f"{counts}; {_MIXED}", BadCheckpoint)
     return outputs
 
 
 def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
     left = sorted(tensors)
-    inside = [name for name in left if name.startswith(names.prefix)]
-    if inside:
+    if inside := [name for name in left if name.startswith(names.prefix)]:
         raise BadCheckpoint(
             f"{folder}: the encoder has {len(inside)} tensors that its family does not know, such as {inside[0]}; "
             "its numbers would be wrong without them"
@@ -262,19 +243,14 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, 
     return tuple(f"LABEL_{i}" for i in range(counts[0]))
 
 
-def _tokenizer_in(folder: Path, embedded: int) -> Tokenizer | None:
-    there = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
-    return _read_tokenizer(folder, embedded) if there else None
-
-
-def _read_tokenizer(folder: Path, embedded: int) -> Tokenizer:
-    """Read the tokenizer of a model that has a vector for so many tokens."""
-    tokenizer = Tokenizer.from_folder(folder)
-    if tokenizer.vocabulary > embedded:
-        raise BadCheckpoint(
-            f"{folder}: the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}; "
-            "they are from different models"
-        )
+def _read_tokenizer(folder: Path, description: Description, *, needed: bool = False) -> Tokenizer | None:
+    """Read the tokenizer if there is one, and look that the model has a vector for each of its tokens."""
+    if not needed and not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+        return None
+    tokenizer, embedded = Tokenizer.from_folder(folder), description.config.vocab_size
+    counts = f"the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}"
+    message = f"{folder}: {counts}; they are from different models"
+    require(tokenizer.vocabulary <= embedded, message, BadCheckpoint)
     return tokenizer
 
 
@@ -326,13 +302,10 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
         kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in read_json(path, BadCheckpoint)]
     except (TypeError, KeyError, AttributeError):
         raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
-    unknown = [kind for kind, _ in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
-    if unknown:
-        raise BadConfig(
-            f"{path}: module {unknown[0]} is not supported; clearhead reads Transformer, Pooling, Normalize"
-        )
     pooling: Pooling = "mean"
     for kind, where in kinds:
+        supported = "is not supported; clearhead reads Transformer, Pooling, Normalize"
+        require(kind in ("Transformer", "Pooling", "Normalize"), f"{path}: module {kind} {supported}")
         if kind == "Pooling":
             pooling = _pooling(read_object(folder / Path(where).name / CONFIG), folder)
     return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
@@ -340,13 +313,11 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
 
 def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
     chosen = [name for name, on in content.items() if name.startswith("pooling_mode_") and on is True]
-    found = [pooling for pooling, (switch, _) in _POOLING.items() if chosen == [switch]]
-    found += [pooling for pooling, (_, name) in _POOLING.items() if content.get("pooling_mode") == name]
-    if found:
-        return found[0]
-    raise BadConfig(
-        f"{folder}: pooling {chosen or content} is not supported; clearhead knows mean, cls, max and weightedmean"
-    )
+    for pooling, (switch, name) in _POOLING.items():
+        if chosen == [switch] or content.get("pooling_mode") == name:
+            return pooling
+    known = "clearhead knows mean, cls, max and weightedmean"
+    raise BadConfig(f"{folder}: pooling {chosen or content} is not supported; {known}")
 
 
 def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) -> None:
@@ -368,22 +339,18 @@ def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
     ours, theirs = _tensors(network), read_weights(folder)
     for name in {**ours, **theirs}:
         wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
-        if wanted != found:
-            raise BadCheckpoint(
-                f"{folder}: {name} has shape {found}, config.json asks for {wanted}; "
-                "config.json and the weights are from different models"
-            )
+        shapes = f"{folder}: {name} has shape {found}, config.json asks for {wanted}"
+        require(wanted == found, f"{shapes}; {_MIXED}", BadCheckpoint)
     with torch.no_grad():
         for name, tensor in ours.items():
             tensor.copy_(theirs[name])
-    tokenizer = _read_tokenizer(folder, description.config.vocab_size)
+    tokenizer = _read_tokenizer(folder, description, needed=True)
     return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer)
 
 
 def _write_recurrent(checkpoint: Checkpoint, folder: Path) -> None:
     with staged(folder) as stage:
-        content = {"model_type": checkpoint.description.family, **asdict(checkpoint.network.config)}
-        write_json(content, stage / CONFIG)
+        write_json({"model_type": checkpoint.description.family, **asdict(checkpoint.network.config)}, stage / CONFIG)
         write_tensors(_tensors(checkpoint.network), stage / WEIGHTS)
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(stage)

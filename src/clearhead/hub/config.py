@@ -74,28 +74,31 @@ def read_config(folder: Path) -> Description:
     family = content.get("model_type")
     if family is None:
         raise BadConfig(f"{path} names no model_type, as files before 2020 do; add one of {', '.join(ALL_FAMILIES)}")
-    if isinstance(family, str) and family in RECURRENT_FAMILIES:
-        return Description(family=family, config=_recurrent_config(family, content, path))
-    if not isinstance(family, str) or family not in ALL_FAMILIES:
-        families = ", ".join(ALL_FAMILIES | RECURRENT_FAMILIES)
-        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {families}")
-    for name, value in NAMES[family].fixed.items():
+    known = ALL_FAMILIES | RECURRENT_FAMILIES
+    if not isinstance(family, str) or family not in known:
+        raise BadConfig(f"{path}: unknown model_type {family!r}; clearhead reads {', '.join(known)}")
+    expected = {spec.name for spec in fields(known[family].config)}
+    if family in RECURRENT_FAMILIES:
+        if unknown := sorted(content.keys() - expected - {"model_type"}):
+            raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {family} knows {', '.join(sorted(expected))}")
+        return Description(family=family, config=_build_config(RECURRENT_FAMILIES[family].config, content, path))
+    names = NAMES[family]
+    for name, value in names.fixed.items():
         if content.get(name, value) != value:
             raise BadConfig(f"{path}: {name} = {content[name]!r} is not supported; clearhead computes {value!r}")
     try:
-        content = NAMES[family].read_config(content)
+        content = names.read_config(content)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
-    config = build_config(ALL_FAMILIES[family].config, content, path)
-    known = {spec.name for spec in fields(config)} | _BESIDE | set(NAMES[family].fixed)
+    config = _build_config(ALL_FAMILIES[family].config, content, path)
     threshold, content = _take_threshold(content, path)
-    extra = {name: value for name, value in content.items() if name not in known}
+    extra = {name: content[name] for name in content if name not in expected | _BESIDE | names.fixed.keys()}
     if extra:
         log.info("%s: unknown keys are kept and not used: %s", path, ", ".join(sorted(extra)))
     return Description(
         family=family,
         config=config,
-        architecture=_architecture(content, family, path),
+        architecture=_architecture(content, names, path),
         labels=_labels(content, path),
         problem=typed(content.get("problem_type"), str | None, f"{path}: problem_type"),
         threshold=threshold,
@@ -106,14 +109,6 @@ def read_config(folder: Path) -> Description:
 def is_recurrent(folder: Path) -> bool:
     """Whether a folder holds a model from before the Transformer."""
     return (folder / CONFIG).is_file() and str(read_object(folder / CONFIG).get("model_type")) in RECURRENT_FAMILIES
-
-
-def _recurrent_config(family: str, content: dict[str, Any], path: Path) -> Any:
-    kind = RECURRENT_FAMILIES[family].config
-    known = {spec.name for spec in fields(kind)}
-    if unknown := sorted(set(content) - known - {"model_type"}):
-        raise BadConfig(f"{path}: unknown key {unknown[0]!r}; {family} knows {', '.join(sorted(known))}")
-    return build_config(kind, content, path)
 
 
 def to_json(description: Description, dtype: str) -> dict[str, Any]:
@@ -142,27 +137,24 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def build_config(kind: type, content: dict[str, Any], path: Path) -> Any:
+def _build_config(kind: type, content: dict[str, Any], path: Path) -> Any:
     """Make a configuration of the fields it knows; `path` is where they were read."""
-    hints = get_type_hints(kind)
-    values = {}
-    for spec in fields(kind):
-        if spec.name in content:
-            values[spec.name] = typed(content[spec.name], hints[spec.name], f"{path}: {spec.name}")
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in content}
+    values = {name: typed(content[name], hint, f"{path}: {name}") for name, hint in hints.items()}
     try:
         return kind(**values)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
 
 
-def _architecture(content: dict[str, Any], family: str, path: Path) -> str | None:
-    names = content.get("architectures")
-    if not names:
+def _architecture(content: dict[str, Any], names: Names, path: Path) -> str | None:
+    said = content.get("architectures")
+    if not said:
         return None
-    if not isinstance(names, list) or names[0] not in list(NAMES[family].architectures):
-        known = ", ".join(NAMES[family].architectures)
-        raise BadConfig(f"{path}: unknown architecture {names!r}; clearhead reads {known}")
-    return str(names[0])
+    known = list(names.architectures)
+    fits = isinstance(said, list) and said[0] in known
+    require(fits, f"{path}: unknown architecture {said!r}; clearhead reads {', '.join(known)}")
+    return str(said[0])
 
 
 def _take_threshold(content: dict[str, Any], path: Path) -> tuple[float, dict[str, Any]]:
@@ -172,10 +164,8 @@ def _take_threshold(content: dict[str, Any], path: Path) -> tuple[float, dict[st
     threshold = options.pop("threshold", None)
     if threshold is None:
         return 0.0, content
-    if not is_number(threshold):
-        raise BadCheckpoint(
-            f"{path}: the threshold {threshold!r} for {_ANSWERING} is no number; write one, or leave it out"
-        )
+    message = f"{path}: the threshold {threshold!r} for {_ANSWERING} is no number; write one, or leave it out"
+    require(is_number(threshold), message, BadCheckpoint)
     left = {name: entry for name, entry in (tasks | {_ANSWERING: options}).items() if entry or name != _ANSWERING}
     rest = {name: value for name, value in content.items() if name != _TASKS}
     return float(threshold), rest | ({_TASKS: left} if left else {})
@@ -191,7 +181,6 @@ def _labels(content: dict[str, Any], path: Path) -> tuple[str, ...] | None:
         return None
     try:
         by_id = {int(i): label for i, label in labels.items()}
-        ordered = tuple(str(by_id[i]) for i in range(len(by_id)))
+        return tuple(str(by_id[i]) for i in range(len(by_id)))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BadCheckpoint(f"{path}: id2label must number the labels from 0, got {labels!r}") from None
-    return ordered

@@ -32,9 +32,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for shard in sorted(set(weight_map(folder / INDEX).values())):
             if Path(shard).name != shard or not shard.endswith(".safetensors"):
-                raise UnsafeCheckpoint(
-                    f"{folder / INDEX} names {shard!r}; a shard is a .safetensors file in the same folder"
-                )
+                wanted = "a shard is a .safetensors file in the same folder"
+                raise UnsafeCheckpoint(f"{folder / INDEX} names {shard!r}; {wanted}")
             tensors.update(read_tensors(folder / shard))
         return tensors
     for name in PICKLES:
@@ -63,23 +62,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise NotFound(f"{path} is not there; fetch the checkpoint again") from None
     except (SafetensorError, OSError, UnicodeDecodeError) as error:
-        if _looks_like_pickle(path):
-            raise UnsafeCheckpoint(
-                f"{path} is a pickle named like safetensors; do not open it, get the real file"
-            ) from None
+        with path.open("rb") as file:
+            start = file.read(8)  # of safetensors these are a length, so they end in zeros
+        if start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5)):
+            raise UnsafeCheckpoint(f"{path} is a pickle named like safetensors; get the real file") from None
         raise BadCheckpoint(f"{path} is damaged or cut short ({error}); fetch or save it again") from None
     # the name is looked for in halves, because the one flipped bit may be in the name
     ours = any("clearhead" in name or "sha256" in name for name in metadata)
     if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
         raise BadCheckpoint(f"{path} is damaged: its tensors do not match the SHA-256 saved with them; fetch it again")
     return from_int8(tensors) if ours else tensors
-
-
-def _looks_like_pickle(path: Path) -> bool:
-    """Tell a pickle or a zip of pickles by its first bytes; those of safetensors are a length, so they end in zeros."""
-    with path.open("rb") as file:
-        start = file.read(8)
-    return start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5))
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, int8: bool = False) -> None:
