@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint, require
 from clearhead.hub.config import NAMES
 from clearhead.hub.remote import COMPANIONS
 from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, weight_map, write_tensors
@@ -42,13 +42,11 @@ def _pickle(source: Path) -> Path:
     """Find the file that holds the tensors, or the index that names its shards."""
     if source.is_dir():
         found = [source / name for name in PICKLES if (source / name).is_file()]
-        if not found:
-            raise NotFound(f"{source} has no {PICKLES[0]}; there is nothing to convert")
+        require(bool(found), f"{source} has no {PICKLES[0]}; there is nothing to convert", NotFound)
         return found[0]
-    if not source.is_file():
-        raise NotFound(f"{source} is not there; give a folder or a file such as {PICKLES[0]}")
-    if source.suffix == ".safetensors":
-        raise BadInput(f"{source} is safetensors already; there is nothing to convert")
+    require(source.is_file(), f"{source} is not there; give a folder or a file such as {PICKLES[0]}", NotFound)
+    safe = source.suffix == ".safetensors"
+    require(not safe, f"{source} is safetensors already; there is nothing to convert", BadInput)
     return source
 
 
@@ -59,8 +57,7 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         if Path(shard).name != shard or not (index.parent / shard).is_file():
             raise BadCheckpoint(f"{index} names {shard!r}, which is no file beside it; fetch the checkpoint again")
         tensors.update(_read(index.parent / shard))
-    missing = sorted(set(shards) - set(tensors))
-    if missing:
+    if missing := sorted(shards.keys() - tensors.keys()):
         raise BadCheckpoint(f"{index}: {len(missing)} tensors are in no shard, such as {missing[0]}; fetch it again")
     return tensors
 
@@ -77,16 +74,14 @@ def _read(file: Path) -> dict[str, Tensor]:
         raise NotFound(f"{file} cannot be read ({error.strerror}); check its permissions") from None
     except Exception as error:  # a damaged pickle can fail in any way inside the restricted unpickler
         if _wants_code(error, file):
-            raise UnsafeCheckpoint(
-                f"{file} holds more than tensors, which could run code; it was not opened further: "
-                "ask its owner for safetensors"
-            ) from None
+            held = "more than tensors, which could run code; it was not opened further"
+            raise UnsafeCheckpoint(f"{file} holds {held}: ask its owner for safetensors") from None
         raise BadCheckpoint(f"{file} is damaged or no file of torch.save; fetch it again") from None
     if not isinstance(content, dict) or not content:
         raise BadCheckpoint(f"{file} holds a {type(content).__name__}, not tensors by name; save a state_dict")
     for name, value in content.items():
-        if not isinstance(name, str) or not _is_plain(value):
-            raise BadCheckpoint(f"{file}: {name!r} is not a plain tensor with a name; save a state_dict")
+        plain = isinstance(name, str) and _is_plain(value)
+        require(plain, f"{file}: {name!r} is not a plain tensor with a name; save a state_dict", BadCheckpoint)
     return content
 
 

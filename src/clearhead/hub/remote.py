@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint
+from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint, require
 
 FOLDER = Path(__file__).parents[1] / "builtin"
 CARD = "README.md"
@@ -32,11 +32,9 @@ FILES = COMPANIONS + WEIGHTS
 
 def builtin_folder() -> Path:
     """The folder of the built-in model, with its skills."""
-    if not (FOLDER / "config.json").is_file():
-        raise NotFound(
-            "this copy of clearhead has no built-in model; name a checkpoint folder or a hub model, "
-            "or make it with: make model"
-        )
+    remedy = "name a checkpoint folder or a hub model, or make it with: make model"
+    there = (FOLDER / "config.json").is_file()
+    require(there, f"this copy of clearhead has no built-in model; {remedy}", NotFound)
     return FOLDER
 
 
@@ -55,10 +53,10 @@ def find(name: str | Path) -> Path:
         raise NotFound(f"{_short(text)} cannot be looked up ({_short(error)}); check the path") from None
     if is_folder:
         return path
-    if is_there:
-        raise BadInput(f"{name} is a file; give the folder that holds it")
+    require(not is_there, f"{name} is a file; give the folder that holds it", BadInput)
     repo, _, revision = text.partition("@")
-    if isinstance(name, Path) or _is_path(repo):
+    is_path = re.match(r"[./~]|[A-Za-z]:", repo) or "\\" in repo or repo.count("/") > 1 or repo.endswith("/")
+    if isinstance(name, Path) or is_path:
         raise NotFound(f"the folder {name} is not there; check the path, or give a hub name such as owner/name")
     return _fetch(repo, revision or None)
 
@@ -85,7 +83,8 @@ def publish(folder: Path, name: str, *, private: bool = False, card: str | None 
         present = [file.rfilename for file in there.siblings or ()]
         changes: list[CommitOperationAdd | CommitOperationCopy | CommitOperationDelete]
         changes = [CommitOperationAdd(file, folder / file) for file in files]
-        changes += [CommitOperationDelete(file) for file in present if _is_stale(file, files)]
+        ours = [file for file in present if any(fnmatch.fnmatchcase(file, pattern) for pattern in FILES)]
+        changes += [CommitOperationDelete(file) for file in ours if file not in (CARD, *files)]
         if card is not None and CARD not in (*files, *present):
             changes.append(CommitOperationAdd(CARD, card.encode()))
         api.create_commit(url.repo_id, changes, commit_message="Publish with clearhead")
@@ -94,22 +93,13 @@ def publish(folder: Path, name: str, *, private: bool = False, card: str | None 
 
 def checkpoint_files(folder: Path) -> list[str]:
     """List the files of a folder that belong to a checkpoint, as paths inside it."""
-    if not folder.is_dir():
-        raise NotFound(f"the folder {folder} is not there; save the model there first")
+    require(folder.is_dir(), f"the folder {folder} is not there; save the model there first", NotFound)
     paths = {path for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def _is_stale(file: str, files: list[str]) -> bool:
-    return file not in (CARD, *files) and any(fnmatch.fnmatchcase(file, pattern) for pattern in FILES)
-
-
 def _has_weights(files: list[str]) -> bool:
     return "model.safetensors" in files or "model.safetensors.index.json" in files
-
-
-def _is_path(repo: str) -> bool:
-    return bool(re.match(r"[./~]|[A-Za-z]:", repo)) or "\\" in repo or repo.count("/") > 1 or repo.endswith("/")
 
 
 def _fetch(repo: str, revision: str | None) -> Path:
@@ -154,14 +144,11 @@ def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> C
     if isinstance(error, errors.OfflineModeIsEnabled):
         return NotFound(f"{name} is out of reach while HF_HUB_OFFLINE is set; unset it to go online")
     if isinstance(cause, errors.OfflineModeIsEnabled):
-        return NotFound(
-            f"{missing} is not in the cache and HF_HUB_OFFLINE is set; unset it to go online, or give a folder"
-        )
+        offline = "is not in the cache and HF_HUB_OFFLINE is set; unset it to go online, or give a folder"
+        return NotFound(f"{missing} {offline}")
     if isinstance(cause, errors.HFValidationError):
-        return refused(
-            f"{_short(name)!r} is not a folder and not a valid hub name; "
-            "a hub name is owner/name, in ASCII letters, digits, '-', '_' and '.'"
-        )
+        valid = "a hub name is owner/name, in ASCII letters, digits, '-', '_' and '.'"
+        return refused(f"{_short(name)!r} is not a folder and not a valid hub name; {valid}")
     if isinstance(cause, errors.GatedRepoError):
         return refused(f"{name} is gated; ask for access on its page at {constants.ENDPOINT}, then run: hf auth login")
     if isinstance(cause, errors.RevisionNotFoundError):
@@ -177,10 +164,8 @@ def _translated(error: Exception, name: str, refused: type[ClearheadError]) -> C
         return NotFound(f"{name}: the hub answers with error {status}; try again later, or give a folder")
     if isinstance(cause, ValueError):
         return refused(f"{name} is not accepted ({_short(cause)}); correct that and try again")
-    return NotFound(
-        f"{missing} is out of reach at {constants.ENDPOINT} ({type(cause).__name__}: {_short(cause)}); "
-        "check the network, or give a folder"
-    )
+    place = f"{constants.ENDPOINT} ({type(cause).__name__}: {_short(cause)})"
+    return NotFound(f"{missing} is out of reach at {place}; check the network, or give a folder")
 
 
 def _short(text: object) -> str:

@@ -84,16 +84,11 @@ def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | No
         state = {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
         heads[skill.head].load_state_dict(state)
         heads[skill.head].to(next(old.parameters()).dtype)
+    description = replace(checkpoint.description, architecture=None, labels=skill.labels, problem=skill.problem)
     pooling: Any = skill.pooling
     return replace(
         checkpoint,
-        description=replace(
-            checkpoint.description,
-            labels=skill.labels,
-            problem=skill.problem,
-            architecture=None,
-            threshold=skill.threshold,
-        ),
+        description=replace(description, threshold=skill.threshold),
         network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
         sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
     )
@@ -135,12 +130,9 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
 
 def encoder_digest(encoder: nn.Module) -> str:
     """SHA-256 of an encoder's weights, adapters aside."""
+    adapters = (".down", ".up", "embeddings.capital.weight")
     named = {name.replace(".base.", "."): weight for name, weight in encoder.named_parameters()}
-    return digest({name: weight.detach().cpu() for name, weight in named.items() if not _is_adapter(name)})
-
-
-def _is_adapter(name: str) -> bool:
-    return name.endswith((".down", ".up")) or name == "embeddings.capital.weight"
+    return digest({name: weight.detach().cpu() for name, weight in named.items() if not name.endswith(adapters)})
 
 
 @torch.no_grad()
