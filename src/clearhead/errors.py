@@ -84,25 +84,20 @@ def check_heads(width: int, heads: int, names: tuple[str, str] = ("hidden_size",
 def typed(value: Any, hint: Any, name: str) -> Any:
     """Give the value back if it is of the hinted type (a plain type, a Literal, a tuple, or a union)."""
     allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    if value is None and NoneType in allowed:
-        return None
     if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
         return float(value)
+    expected: list[str] = []
     for kind in allowed:
-        if get_origin(kind) is tuple and isinstance(value, list | tuple) and len(value) == len(get_args(kind)):
-            return tuple(typed(item, inner, name) for item, inner in zip(value, get_args(kind), strict=True))
-    choices = [choice for kind in allowed if get_origin(kind) is Literal for choice in get_args(kind)]
-    if value in choices:
-        return value
-    if type(value) not in allowed:
-        kinds = [
-            str(kind) if get_origin(kind) else kind.__name__
-            for kind in allowed
-            if kind is not NoneType and get_origin(kind) is not Literal
-        ]
-        expected = " or ".join([*(f"of type {kind}" for kind in kinds), *(repr(choice) for choice in choices)])
-        raise BadConfig(f"{name} = {value!r} is not {expected}")
-    return value
+        inner = get_args(kind)
+        if get_origin(kind) is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
+            return tuple(typed(item, own, name) for item, own in zip(value, inner, strict=True))
+        if type(value) is kind or (get_origin(kind) is Literal and value in inner):
+            return value
+        if get_origin(kind) is Literal:
+            expected += map(repr, inner)
+        elif kind is not NoneType:
+            expected.append(f"of type {kind if inner else kind.__name__}")
+    raise BadConfig(f"{name} = {value!r} is not {' or '.join(expected)}")
 
 
 def check_lengths(gold: Sized, predicted: Sized, what: str = "predictions") -> None:

@@ -7,7 +7,6 @@ import json
 import lzma
 import os
 import shutil
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -108,13 +107,8 @@ def decompressed(path: Path, error: type[ClearheadError] = BadInput) -> Iterator
         raise error(f"{path} is not UTF-8 text (byte {wrong.start}); convert it, or leave it out.") from None
     except IsADirectoryError:
         raise error(f"{path} is a folder; name the files in it.") from None
-    except _damage() as wrong:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as wrong:
         raise error(f"{path} cannot be read ({wrong}).") from None
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    zstandard = sys.modules.get("zstandard")
-    return (OSError, EOFError, lzma.LZMAError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 class _Zstandard(io.RawIOBase):
@@ -123,9 +117,8 @@ class _Zstandard(io.RawIOBase):
     def __init__(self, raw: BinaryIO) -> None:
         super().__init__()
         self._raw = raw
-        self._library = optional("zstandard", f"reading {Path(raw.name).name}").ZstdDecompressor()
-        self._frame = self._library.decompressobj()
-        self._in_frame = False
+        self._library = optional("zstandard", f"reading {Path(raw.name).name}")
+        self._frame: Any = None  # the one that is read, or was
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
@@ -133,20 +126,20 @@ class _Zstandard(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            packed = self._frame.unused_data if self._frame.eof else b""
-            packed = packed or self._raw.read(_BLOCK)
-            if self._frame.eof:
-                self._frame, self._in_frame = self._library.decompressobj(), False
+            between = self._frame is None or self._frame.eof
+            packed = (self._frame.unused_data if self._frame and between else b"") or self._raw.read(_BLOCK)
+            if not packed and not between:
+                raise EOFError("it ends in the middle of a frame")
             if not packed:
-                if self._in_frame:
-                    raise EOFError("it ends in the middle of a frame")
                 return 0
-            self._ready = memoryview(self._frame.decompress(packed))
-            self._in_frame = True
-        room = memoryview(buffer)
-        count = min(len(room), len(self._ready))
-        room[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
+            if between:
+                self._frame = self._library.ZstdDecompressor().decompressobj()
+            try:
+                self._ready = memoryview(self._frame.decompress(packed))
+            except self._library.ZstdError as wrong:
+                raise OSError(str(wrong)) from None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
 
 
