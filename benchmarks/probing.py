@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
 from clearhead.nn.recurrent import RecurrentLayers
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.runner import Input, run
+from clearhead.pipelines.runner import Input, per_token, run
 from clearhead.training.loop import train
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.classification import TagTokens
@@ -185,7 +185,12 @@ def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
     Long sentences are read in windows, each word where it sees most; a word without pieces has zeros.
     """
     windows = encode_tags(examples, model.tokenizer, length=model.encoder.max_length)
-    encoded, reader = windows.encoded, _Layers(model.encoder)
+    encoded = windows.encoded
+
+    def layers(batch: Batch) -> Tensor:
+        """Packed batch -> (N, K, D)."""
+        return torch.stack(hidden_states(model.encoder, batch.ids, batch.layout, batch.segments), 1)
+
     before = np.cumsum(windows.sizes) - windows.sizes  # words of the sentences before
     found = torch.zeros(int(windows.sizes.sum()), len(model.encoder.blocks) + 1, model.encoder.width).half()
     for start in range(0, len(encoded), _WINDOWS):
@@ -193,7 +198,7 @@ def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
         spans = [slice(encoded.offsets[i], encoded.offsets[i + 1]) for i in chosen]
         kinds = [() if encoded.segments is None else encoded.segments[span].tolist() for span in spans]
         inputs = [[Input(encoded.ids[span].tolist(), kind)] for span, kind in zip(spans, kinds, strict=True)]
-        for i, span, (states,) in zip(chosen, spans, run(reader, inputs), strict=True):
+        for i, span, (states,) in zip(chosen, spans, run(model.encoder, layers, per_token, inputs), strict=True):
             words = windows.words[span]
             places = before[windows.owners[i]] + words[words >= 0]
             found[torch.from_numpy(places)] = states[torch.from_numpy(words >= 0)].half()
@@ -231,21 +236,6 @@ def mean_and_deviation(features: Tensor) -> tuple[Tensor, Tensor]:
     """Measure each feature, (D,) and (D,), over a share of the words: all of them in float32 may be too large."""
     some = features[:: max(len(features) // _MEASURED, 1)].float()
     return some.mean(0), some.std(0, correction=0).clamp(min=1e-6)
-
-
-@dataclass(frozen=True)
-class _Layers:
-    """Reads all layers at every token."""
-
-    module: Any
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Packed batch -> (N, K, D)."""
-        return torch.stack(hidden_states(self.module, batch.ids, batch.layout, batch.segments), 1)
-
-    def divide(self, out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """(N, K, D) -> one table for each sequence."""
-        return batch.layout.split(out)
 
 
 class ScalarMix(nn.Module):
