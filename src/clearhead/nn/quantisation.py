@@ -18,6 +18,7 @@ _PREPACK: Any = getattr(torch.ops.onednn, "qlinear_prepack", None)
 _MULTIPLY: Any = getattr(getattr(torch.ops.onednn, "qlinear_pointwise", None), "default", None)
 _VNNI = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
 
+_FLOATS = (1.0, 0, torch.float32)  # the step, zero point and type of a product that is not quantised again
 _STEPS = 127
 _LEVELS = 255
 _MIDDLE = 128  # zero point of uint8 inputs: the processor multiplies unsigned by signed bytes
@@ -58,46 +59,54 @@ class _Matrix:
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
 
-    def sums(self, steps: Tensor) -> Tensor:
-        """Inputs uint8 (N, in) with zero point 128 -> (N, out) without bias."""
-        return self._times(steps, 1.0, _MIDDLE, None, 1.0, 0, torch.float32, "none", [], "")
-
-    def values(self, steps: Tensor, step: float = 1.0, zero: int = _MIDDLE) -> Tensor:
-        """Inputs uint8 (N, in) of this step and zero point -> (N, out)."""
-        return self._times(steps, step, zero, self.bias, 1.0, 0, torch.float32, "none", [], "")
-
-    def gelu(self, steps: Tensor) -> Tensor:
-        """Inputs uint8 (N, in) with zero point 128 -> GELU of the result, (N, out)."""
-        return self._times(steps, 1.0, _MIDDLE, self.bias, 1.0, 0, torch.float32, "gelu", [], "none")
-
-    def gelu_quantised(self, steps: Tensor, step: float, zero: int) -> Tensor:
-        """The same, but the result is quantised again by this step and zero point: uint8 (N, out)."""
-        return self._times(steps, 1.0, _MIDDLE, self.bias, step, zero, torch.uint8, "gelu", [], "none")
-
-    def _times(self, steps: Tensor, step: float, zero: int, bias: Tensor | None, *after: Any) -> Tensor:
-        product: Tensor = _MULTIPLY(steps, step, zero, self.packed, self.scales, self.zeros, bias, *after)
-        return product
+    def __call__(
+        self,
+        steps: Tensor,
+        step: float = 1.0,
+        zero: int = _MIDDLE,
+        *,
+        bias: bool = True,
+        gelu: bool = False,
+        out: tuple[float, int, torch.dtype] = _FLOATS,
+    ) -> Tensor:
+        """Inputs uint8 (N, in) of this step and zero point -> (N, out), by `out` quantised again."""
+        act: tuple[Any, ...] = ("gelu", [], "none") if gelu else ("none", [], "")
+        added = self.bias if bias else None
+        return _MULTIPLY(steps, step, zero, self.packed, self.scales, self.zeros, added, *out, *act)
 
 
-class QuantisedLinear(nn.Module):
-    """Stands for a Linear of the same shape, rounded to 8 bits; it cannot be trained, saved or moved to a GPU."""
+class _Int8(nn.Module):
+    """A map of each token in 8 bits; it cannot be trained, saved or moved to a GPU."""
+
+    out_features: int
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in) -> (…, out)."""
+        require(not x.requires_grad, "an int8 layer has no gradients; use the model in fp32", BadInput)
+        require(x.device.type == "cpu", f"an int8 layer computes on the CPU, not on {x.device}", BadInput)
+        shape = *x.shape[:-1], self.out_features
+        if not x.numel():
+            return x.new_zeros(shape)
+        return self._map(x.reshape(-1, x.shape[-1]).float()).view(shape).to(x.dtype)
+
+    def _map(self, tokens: Tensor) -> Tensor:
+        """(N, in) -> (N, out), for at least one token."""
+        raise NotImplementedError
+
+
+class QuantisedLinear(_Int8):
+    """Stands for a Linear of the same shape, rounded to 8 bits."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self._matrix = _Matrix(weight, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, in) -> (…, out)."""
-        _check(x)
-        if not x.numel():
-            return x.new_zeros(*x.shape[:-1], self.out_features)
-        tokens = x.reshape(-1, self.in_features).float()
+    def _map(self, tokens: Tensor) -> Tensor:
         # two passes and no copy are quicker than abs().amax()
         largest = torch.maximum(tokens.amax(-1, keepdim=True), -tokens.amin(-1, keepdim=True)).clamp_(min=_TINY)
-        sums = self._matrix.sums(_bytes((tokens * (_STEPS / largest)).round_()))
-        torch.addcmul(self._matrix.bias, sums, largest.div_(_STEPS), out=sums)
-        return sums.view(*x.shape[:-1], self.out_features).to(x.dtype)
+        sums = self._matrix(_bytes((tokens * (_STEPS / largest)).round_()), bias=False)
+        return torch.addcmul(self._matrix.bias, sums, largest.div_(_STEPS), out=sums)
 
     def extra_repr(self) -> str:
         """Show the shape as Linear does."""
@@ -122,30 +131,26 @@ class _Quantiser:
         return _bytes((tokens * self._per_unit).round_().clamp_(-_STEPS, _STEPS))
 
 
-class CalibratedLinear(nn.Module):
+class CalibratedLinear(_Int8):
     """Stands for a Linear whose inputs have been seen on a sample; beyond that range they are clamped."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, seen: Range) -> None:
         super().__init__()
-        self.out_features, self.in_features = weight.shape
+        self.out_features = len(weight)
         self._quantise = _Quantiser(weight.detach().float(), seen)
         self._matrix = _Matrix(self._quantise.weight, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, in) -> (…, out)."""
-        _check(x)
-        if not x.numel():
-            return x.new_zeros(*x.shape[:-1], self.out_features)
-        steps = self._quantise(x.reshape(-1, self.in_features).float())
-        return self._matrix.values(steps).view(*x.shape[:-1], self.out_features).to(x.dtype)
+    def _map(self, tokens: Tensor) -> Tensor:
+        return self._matrix(self._quantise(tokens))
 
 
-class CalibratedFeedForward(nn.Module):
+class CalibratedFeedForward(_Int8):
     """Stands for a FeedForward with GELU: the activations are uint8 from the first product to the second."""
 
     def __init__(self, up: Weights, down: Weights, seen: Range, inner: Range) -> None:
         super().__init__()
         up_weight, down_weight = up.matrix.detach().float(), down.matrix.detach().float()
+        self.out_features = len(down_weight)
         self._quantise = _Quantiser(up_weight, seen)
         self._up = _Matrix(self._quantise.weight, up.bias)
         far = inner.high.topk(min(_OUTLIERS, len(inner.high))).indices
@@ -157,15 +162,11 @@ class CalibratedFeedForward(nn.Module):
         self._step = max(highest - lowest, _SMALL) * _ROOM / _LEVELS
         self._zero = round(-lowest / self._step)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Work on each token by itself: (…, D) -> (…, D)."""
-        _check(x)
-        if not x.numel():
-            return x.clone()
-        steps = self._quantise(x.reshape(-1, x.shape[-1]).float())
-        inner = self._up.gelu_quantised(steps, self._step, self._zero)
-        out = self._down.values(inner, self._step, self._zero)
-        return out.addmm_(self._far_up.gelu(steps), self._far_down).view(x.shape).to(x.dtype)
+    def _map(self, tokens: Tensor) -> Tensor:
+        steps = self._quantise(tokens)
+        inner = self._up(steps, gelu=True, out=(self._step, self._zero, torch.uint8))
+        out = self._down(inner, self._step, self._zero)
+        return out.addmm_(self._far_up(steps, gelu=True), self._far_down)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + self(x)."""
@@ -174,17 +175,10 @@ class CalibratedFeedForward(nn.Module):
 
 def is_int8(module: nn.Module) -> bool:
     """Whether a part of the module multiplies in 8 bits."""
-    return any(
-        isinstance(part, QuantisedLinear | CalibratedLinear | CalibratedFeedForward) for part in module.modules()
-    )
+    return any(isinstance(part, _Int8) for part in module.modules())
 
 
 def _bytes(whole: Tensor) -> Tensor:
     """Whole numbers from -128 to 127 -> uint8 from 0 to 255."""
     # float to int8 is many times quicker than to uint8; the flipped sign bit is + 128
     return whole.to(torch.int8).view(torch.uint8).bitwise_xor_(_MIDDLE)
-
-
-def _check(x: Tensor) -> None:
-    require(not x.requires_grad, "an int8 layer has no gradients; use the model in fp32", BadInput)
-    require(x.device.type == "cpu", f"an int8 layer computes on the CPU, not on {x.device}", BadInput)
