@@ -20,10 +20,10 @@ def context(request):
 
 def score(part: torch.nn.Module, s: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """One score of one state and one hidden state, as the slides write it."""
-    if isinstance(part, DotScore):
-        return s @ h
     if isinstance(part, GeneralScore):
         return s @ (part.map.weight @ h)
+    if isinstance(part, DotScore):
+        return s @ h
     inner = part.of_state.weight @ s + part.of_hidden.weight @ h + part.of_hidden.bias
     return part.sum.weight[0] @ torch.tanh(inner)
 

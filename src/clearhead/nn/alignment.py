@@ -40,7 +40,7 @@ class DotScore(nn.Module):
         return states @ keys.mT
 
 
-class GeneralScore(nn.Module):
+class GeneralScore(DotScore):
     """s·W h: bilinear."""
 
     def __init__(self, width: int) -> None:
@@ -50,10 +50,6 @@ class GeneralScore(nn.Module):
     def keys(self, hidden: Tensor) -> Tensor:
         """W h."""
         return self.map(hidden)
-
-    def forward(self, states: Tensor, keys: Tensor) -> Tensor:
-        """(B, T, D) and (B, S, D) -> (B, T, S)."""
-        return states @ keys.mT
 
 
 class AdditiveScore(nn.Module):
@@ -85,7 +81,7 @@ class Align(nn.Module):
 class AttentionContext(nn.Module):
     """Another context for every word: c_t = Σ α_i h_i, where α is the softmax of the scores of the decoder's state."""
 
-    def __init__(self, score: DotScore | GeneralScore | AdditiveScore) -> None:
+    def __init__(self, score: DotScore | AdditiveScore) -> None:
         super().__init__()
         self.score = score
         self.align = Align()

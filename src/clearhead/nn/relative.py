@@ -2,7 +2,6 @@
 
 # B batch · T queries · S keys · P distances · D width · H heads · K head width; … is (N) packed or (B, T) padded
 
-from collections.abc import Callable
 from math import log
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import check_heads
 from clearhead.nn.attention import Attend
+from clearhead.nn.blocks import PostNormBlock
 from clearhead.nn.cache import Cache
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout, Packed, Padded
@@ -83,22 +83,19 @@ def attention_pattern(queries: Stream, keys: Stream, *, itself: bool) -> Attenti
     q_layout, k_layout = (
         s.layout.pad(s.position)[1] if isinstance(s.layout, Packed) else s.layout for s in (queries, keys)
     )
-    q_position, k_position = (_rectangle(s.position, s.layout) for s in (queries, keys))
-    q_segment, k_segment = (_rectangle(s.segment, s.layout) for s in (queries, keys))
+
+    def pairs(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return _rectangle(q, queries.layout)[:, :, None], _rectangle(k, keys.layout)[:, None, :]
+
+    q, k = pairs(queries.position, keys.position)
+    distance = q - k + keys.layout.max_length - 1
+    q, k = pairs(queries.segment, keys.segment)
+    other_segment = (q != k).long()
     allowed = None
     if queries.rank is not None and keys.rank is not None:
-        q_rank = _rectangle(queries.rank, queries.layout)[:, :, None]
-        k_rank = _rectangle(keys.rank, keys.layout)[:, None, :]
-        allowed = k_rank <= q_rank if itself else k_rank < q_rank
-    return AttentionPattern(
-        queries.layout,
-        keys.layout,
-        q_layout,
-        k_layout,
-        q_position[:, :, None] - k_position[:, None, :] + keys.layout.max_length - 1,
-        (q_segment[:, :, None] != k_segment[:, None, :]).long(),
-        allowed,
-    )
+        q, k = pairs(queries.rank, keys.rank)
+        allowed = k <= q if itself else k < q
+    return AttentionPattern(queries.layout, keys.layout, q_layout, k_layout, distance, other_segment, allowed)
 
 
 def distances(longest: int, width: int, like: Tensor) -> Tensor:
@@ -155,20 +152,10 @@ class RelativeAttention(nn.Module):
         return bias if pattern.allowed is None else bias.masked_fill(~pattern.allowed[:, None], -torch.inf)
 
 
-class TwoStreamBlock(nn.Module):
+class TwoStreamBlock(PostNormBlock):
     """The 2017 block over the content stream and, where words are guessed, the query stream with the same weights."""
 
-    def __init__(
-        self, attention: RelativeAttention, feedforward: nn.Module, norm: Callable[[], nn.Module], dropout: float
-    ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.norm_1 = norm()
-        self.feedforward = feedforward
-        self.norm_2 = norm()
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         table: Tensor,
