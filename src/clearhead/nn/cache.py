@@ -45,7 +45,8 @@ class Cache:
 
     def step(self) -> Padded:
         """Make room for one more token of every sequence: the layout (B, 1) to run the decoder with."""
-        self.layout = self.layout.longer()
+        old = self.layout
+        self.layout = CacheLayout.of(old.lengths + 1, old.count + 1, complete=old.keys.complete)
         for layer in self.layers:
             layer.layout = self.layout
         positions = self.layout.lengths[:, None] - 1
@@ -53,18 +54,13 @@ class Cache:
 
     def select(self, rows: Tensor) -> "Cache":
         """Take these rows, in this order: beams move, finished sequences leave. The old cache is then empty."""
-        layout = self.layout.select(rows)
-        owners = None if self._owners is None else self._owners[rows]
+        layout, before, readers = self.layout.select(rows), self._owners, None
+        owners = None if before is None else before[rows]
         # beams mostly move among those of one source, whose keys then stay where they are
-        same = owners is None or self._owners is None or torch.equal(owners, self._owners)
-        readers = None if same or owners is None else _readers(owners.tolist())
+        if owners is not None and before is not None and not torch.equal(owners, before):
+            counts = {len(list(group)) for _, group in groupby(owners.tolist())}
+            readers = counts.pop() if len(counts) == 1 else 1
         return Cache(layout, [layer.select(rows, layout, readers) for layer in self.layers], owners)
-
-
-def _readers(owners: list[int]) -> int:
-    """How many neighbours read each source: as many of every one, or one where their numbers differ."""
-    counts = {len(list(group)) for _, group in groupby(owners)}
-    return counts.pop() if len(counts) == 1 else 1
 
 
 class LayerCache:
@@ -83,8 +79,10 @@ class LayerCache:
         if isinstance(layout, Packed):
             self._kv = _aligned(torch.stack([k, v], 1), layout)
             return k, v, None
-        count = self.layout.count
-        kv = self._with_capacity(count, k)
+        count, kv = self.layout.count, self._kv
+        if kv is None or count > kv.shape[1]:
+            more = k.new_empty(k.shape[0], _STEP, 2, *k.shape[2:])
+            kv = self._kv = more if kv is None else torch.cat([kv, more], 1)
         kv[:, count - 1, 0], kv[:, count - 1, 1] = k[:, 0], v[:, 0]
         return kv[:, :count, 0], kv[:, :count, 1], self.layout.keys
 
@@ -99,14 +97,6 @@ class LayerCache:
             torch.index_select(kv[:, :used], 0, rows, out=selected._kv[:, :used])
             self._kv = None  # now, so that the next layer can move to where this one was: fresh memory is slow
         return selected
-
-    def _with_capacity(self, count: int, like: Tensor) -> Tensor:
-        kv = self._kv
-        if kv is None or count > kv.shape[1]:
-            more = like.new_empty(like.shape[0], _STEP, 2, *like.shape[2:])
-            kv = more if kv is None else torch.cat([kv, more], 1)
-        self._kv = kv
-        return kv
 
 
 def _aligned(x: Tensor, layout: Packed) -> Tensor:
@@ -132,10 +122,6 @@ class CacheLayout:
         column = torch.arange(count, device=lengths.device)
         keep = column >= (count - lengths)[:, None]
         return cls(lengths, count, replace(Padded.of(keep), complete=complete))
-
-    def longer(self) -> Self:
-        """Add one column."""
-        return type(self).of(self.lengths + 1, self.count + 1, complete=self.keys.complete)
 
     def select(self, rows: Tensor) -> Self:
         """Take these rows, in this order, and no more columns than the longest has tokens."""

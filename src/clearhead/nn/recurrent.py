@@ -31,32 +31,6 @@ class DecodingState:
         return type(self)(tuple(state[:, rows] for state in self.states), memory)
 
 
-@dataclass(frozen=True)
-class TimeMajor:
-    """How packed tokens become torch's PackedSequence: longest sequence first, time-major, empty ones left out."""
-
-    places: Tensor  # (N,) the packed token that stands at each place of the PackedSequence
-    back: Tensor  # (N,) the place of each packed token
-    rows: Tensor  # the sequences that are not empty, longest first
-    sizes: Tensor  # (T,) how many sequences have a token at each time; torch wants it on the CPU
-
-    @classmethod
-    def of(cls, layout: Packed) -> Self:
-        """Work out the order on the host, from the lengths alone."""
-        lengths = np.array(layout.lengths, dtype=np.int64)
-        rank = np.empty_like(lengths)
-        ranked = np.argsort(-lengths, kind="stable")
-        rank[ranked] = np.arange(len(lengths))
-        times = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.lexsort((np.repeat(rank, lengths), times))
-        back = np.empty_like(places)
-        back[places] = np.arange(len(places))
-        rows = ranked[: np.count_nonzero(lengths)]
-        device = layout.offsets.device
-        moved = [torch.from_numpy(index).to(device, non_blocking=True) for index in (places, back, rows)]
-        return cls(moved[0], moved[1], moved[2], torch.from_numpy(np.bincount(times)))
-
-
 class RecurrentLayers(nn.Module):
     """Any layers of LSTM or GRU, in one direction or both: `RecurrentLayers(nn.LSTM(D, I, num_layers=2))`."""
 
@@ -73,15 +47,17 @@ class RecurrentLayers(nn.Module):
             packed, inner = layout.pack(x)
             read, states = self(packed, inner, start)
             return x.new_zeros(*x.shape[:2], read.shape[-1]).masked_scatter(layout.keep.unsqueeze(-1), read), states
+        width, directions = self.core.hidden_size, 2 if self.core.bidirectional else 1
         if start is None:
-            start = self._zeros(x, layout.batch)
+            zeros = x.new_zeros(self.core.num_layers * directions, layout.batch, width)
+            start = (zeros, zeros) if isinstance(self.core, nn.LSTM) else (zeros,)
         if not x.shape[0]:
-            return x.new_zeros(0, self.core.hidden_size * self._directions), start
-        order = TimeMajor.of(layout)
-        begin = tuple(state.index_select(1, order.rows) for state in start)
-        read, end = self._run(PackedSequence(x[order.places], order.sizes), begin)
-        ended = (old.index_copy(1, order.rows, new.to(old.dtype)) for old, new in zip(start, end, strict=True))
-        return read.data[order.back], tuple(ended)
+            return x.new_zeros(0, width * directions), start
+        places, back, rows, sizes = _time_major(layout)
+        begin = tuple(state.index_select(1, rows) for state in start)
+        read, end = self._run(PackedSequence(x[places], sizes), begin)
+        ended = (old.index_copy(1, rows, new.to(old.dtype)) for old, new in zip(start, end, strict=True))
+        return read.data[back], tuple(ended)
 
     def step(self, x: Tensor, states: States) -> tuple[Tensor, States]:
         """One token of each sequence: (B, D) and the states before it -> (B, I) and the states after it."""
@@ -98,14 +74,22 @@ class RecurrentLayers(nn.Module):
             read, state = self.core(x, *states)
             return read, (state,)
 
-    def _zeros(self, x: Tensor, batch: int) -> States:
-        count = 2 if isinstance(self.core, nn.LSTM) else 1
-        shape = (self.core.num_layers * self._directions, batch, self.core.hidden_size)
-        return tuple(x.new_zeros(shape) for _ in range(count))
 
-    @property
-    def _directions(self) -> int:
-        return 2 if self.core.bidirectional else 1
+def _time_major(layout: Packed) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """How packed tokens become torch's PackedSequence: longest sequence first, time-major, empty ones left out.
+
+    The token at each place (N,), the place of each token (N,), the sequences that are not empty, and how many of them
+    have a token at each time (T,), which torch wants on the CPU.
+    """
+    lengths = np.array(layout.lengths, dtype=np.int64)  # on the host, from the lengths alone
+    ranked = np.argsort(-lengths, kind="stable")
+    times = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    order = np.lexsort((np.repeat(np.argsort(ranked), lengths), times))
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    indices = order, inverse, ranked[: np.count_nonzero(lengths)]
+    places, back, rows = (torch.from_numpy(index).to(layout.offsets.device, non_blocking=True) for index in indices)
+    return places, back, rows, torch.from_numpy(np.bincount(times))
 
 
 def joined_directions(states: States) -> States:
