@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import InputTooLong
+from clearhead.models.bert import BertConfig
 from clearhead.nn.embeddings import CharacterCNN, FactorisedEmbeddings, SummedEmbeddings, check_length, spell
 
 WORDS = ["a", "the", "The", "house", "houses", "internationalisation", "3.14", "straße"]
@@ -33,8 +34,11 @@ def test_words_differ_by_about_one_in_each_feature():
     assert 0.3 < float(vectors(30).detach().std(0).mean()) < 3
 
 
+SIZES = BertConfig(vocab_size=20, max_position_embeddings=10, hidden_dropout_prob=0.0)
+
+
 def test_embeddings_are_a_sum():
-    part = SummedEmbeddings(20, 10, 2, 8, norm_eps=1e-12, dropout=0.0)
+    part = SummedEmbeddings(SIZES, 8)
     ids, positions, segments = torch.tensor([3, 4]), torch.tensor([0, 1]), torch.tensor([0, 1])
     summed = part.token.weight[ids] + part.position.weight[positions] + part.segment.weight[segments]
     assert_close(part(ids, positions, segments), part.norm(summed))
@@ -42,7 +46,7 @@ def test_embeddings_are_a_sum():
 
 
 def test_factorised_embeddings_project_to_the_width():
-    inner = SummedEmbeddings(20, 10, 2, 4, norm_eps=1e-12, dropout=0.0)
+    inner = SummedEmbeddings(SIZES, 4)
     part = FactorisedEmbeddings(inner, 8)
     ids = torch.tensor([[3, 4]])
     assert part(ids, torch.tensor([[0, 1]])).shape == (1, 2, 8)

@@ -11,7 +11,7 @@ from torch import nn
 
 from clearhead.errors import require
 from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
-from clearhead.nn.embeddings import FactorisedEmbeddings, initialise, summed_embeddings
+from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 
 _INIT_STD = 0.02  # section 4.1 follows BERT
@@ -51,7 +51,7 @@ class Albert(Encoder):
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = FactorisedEmbeddings(summed_embeddings(config, config.embedding_size), config.hidden_size)
+        self.embeddings = FactorisedEmbeddings(SummedEmbeddings(config, config.embedding_size), config.hidden_size)
         layers, groups = config.num_hidden_layers, config.num_hidden_groups
         self.groups = post_norm_blocks(config, groups)
         self.blocks = nn.ModuleList(self.groups[layer * groups // layers] for layer in range(layers))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
-from clearhead.nn.embeddings import initialise, summed_embeddings
+from clearhead.nn.embeddings import SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 
 
@@ -42,7 +42,7 @@ class Bert(Encoder):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = summed_embeddings(config, config.hidden_size)
+        self.embeddings = SummedEmbeddings(config, config.hidden_size)
         self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
-from clearhead.nn.embeddings import initialise, summed_embeddings
+from clearhead.nn.embeddings import SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.positions import sinusoidal_interleaved
 
@@ -56,7 +56,7 @@ class DistilBert(Encoder):
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = summed_embeddings(config, config.dim)
+        self.embeddings = SummedEmbeddings(config, config.dim)
         self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
         if config.sinusoidal_pos_embds:

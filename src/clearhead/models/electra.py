@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
-from clearhead.nn.embeddings import FactorisedEmbeddings, initialise, summed_embeddings
+from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead, build_heads
 
 
@@ -44,7 +44,7 @@ class Electra(Encoder):
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__()
         self.config = config
-        summed = summed_embeddings(config, config.embedding_size)
+        summed = SummedEmbeddings(config, config.embedding_size)
         narrow = config.embedding_size != config.hidden_size
         self.embeddings = FactorisedEmbeddings(summed, config.hidden_size) if narrow else summed
         self.blocks = post_norm_blocks(config, config.num_hidden_layers)

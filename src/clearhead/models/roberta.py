@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import require
 from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
-from clearhead.nn.embeddings import initialise, summed_embeddings
+from clearhead.nn.embeddings import SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout
 
@@ -50,7 +50,7 @@ class Roberta(Encoder):
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = summed_embeddings(config, config.hidden_size, first_position=config.pad_token_id + 1)
+        self.embeddings = SummedEmbeddings(config, config.hidden_size, first_position=config.pad_token_id + 1)
         self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
 

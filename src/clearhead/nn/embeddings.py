@@ -17,28 +17,18 @@ CAPITAL_KINDS = 3  # words without capitals, with some, of nothing else
 
 
 class SummedEmbeddings(nn.Module):
-    """token + position + segment, normalised; `segments=0` leaves the last out.
+    """token + position + segment, normalised; the sizes are those of a configuration with BERT's field names.
 
     `first_position` is where RoBERTa starts to count (its table keeps rows for padding).
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        positions: int,
-        segments: int,
-        width: int,
-        *,
-        norm_eps: float,
-        dropout: float,
-        first_position: int = 0,
-    ) -> None:
+    def __init__(self, config: Any, width: int, first_position: int = 0) -> None:
         super().__init__()
-        self.token = nn.Embedding(vocabulary, width)
-        self.position = nn.Embedding(positions, width)
-        self.segment = nn.Embedding(segments, width) if segments else None
-        self.norm = nn.LayerNorm(width, eps=norm_eps)
-        self.dropout = nn.Dropout(dropout)
+        self.token = nn.Embedding(config.vocab_size, width)
+        self.position = nn.Embedding(config.max_position_embeddings, width)
+        self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.first_position = first_position
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
@@ -47,19 +37,6 @@ class SummedEmbeddings(nn.Module):
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         return self.dropout(self.norm(x))
-
-
-def summed_embeddings(config: Any, width: int, first_position: int = 0) -> SummedEmbeddings:
-    """Make embeddings of the sizes in a configuration with BERT's field names."""
-    return SummedEmbeddings(
-        config.vocab_size,
-        config.max_position_embeddings,
-        config.type_vocab_size,
-        width,
-        norm_eps=config.layer_norm_eps,
-        dropout=config.hidden_dropout_prob,
-        first_position=first_position,
-    )
 
 
 class FactorisedEmbeddings(nn.Module):
