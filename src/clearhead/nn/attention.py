@@ -76,7 +76,7 @@ def run_mask(queries: int, keys: int, mask: MaskSpec, device: torch.device) -> t
         return None, mask.causal
     back = causal_mask(queries, device) if mask.causal else None
     bias = None if mask.bias is None else mask.bias[..., :queries, :keys]
-    return _joined(near, back, bias), False
+    return _joined(bias, near, back), False
 
 
 def padded_mask(layout: Padded, keys: Padded, mask: MaskSpec, device: torch.device) -> tuple[Tensor | None, bool]:
@@ -88,22 +88,18 @@ def padded_mask(layout: Padded, keys: Padded, mask: MaskSpec, device: torch.devi
     if mask.window is not None:  # by position, because padding may lie between two neighbours
         near = (layout.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs() <= mask.window
     back = causal_mask(layout.max_length, device) if mask.causal else None
-    return _joined(real, near, back, mask.bias), False
+    return _joined(mask.bias, real, near, back), False
 
 
-def _joined(*masks: Tensor | None) -> Tensor | None:
-    """Join masks with `&`; a bias becomes -inf where the masks forbid a key."""
-    joined: Tensor | None = None
-    for mask in masks:
-        if mask is None:
-            continue
-        if joined is None:
-            joined = mask
-        elif mask.is_floating_point():
-            joined = torch.where(joined, mask, -torch.inf)
-        else:
-            joined = joined & mask
-    return joined
+def _joined(bias: Tensor | None, *masks: Tensor | None) -> Tensor | None:
+    """Join masks with `&`; a bias becomes -inf where they forbid a key."""
+    given = [mask for mask in masks if mask is not None]
+    if not given:
+        return bias
+    allowed = given[0]
+    for mask in given[1:]:
+        allowed = allowed & mask
+    return allowed if bias is None else torch.where(allowed, bias, -torch.inf)
 
 
 class Attend(nn.Module):
@@ -202,10 +198,8 @@ def _sdpa_by_runs(
 def _runs(layout: Packed, keys: Packed) -> list[tuple[slice, slice, int, tuple[int, int]]]:
     """Neighbours alike in queries and keys: their queries, their keys, how many, and the two lengths."""
     if keys is layout:
-        return [
-            (slice(start, start + count * length), slice(start, start + count * length), count, (length, length))
-            for start, count, length in layout.runs
-        ]
+        own = [(slice(start, start + count * length), count, length) for start, count, length in layout.runs]
+        return [(tokens, tokens, count, (length, length)) for tokens, count, length in own]
     runs, start, begin = [], 0, 0
     for (length, seen), group in groupby(zip(layout.lengths, keys.lengths, strict=True)):
         count = len(list(group))

@@ -16,6 +16,7 @@ from clearhead.nn.fused import can_fuse, gated, linear, linear_add, normalised
 from clearhead.nn.layout import Layout, Padded
 
 Activation = Callable[[Tensor], Tensor]
+Norm = Callable[[], nn.Module]  # makes one
 
 # by the names that published configurations use
 ACTIVATIONS: dict[str, Activation] = {
@@ -76,7 +77,7 @@ class GatedFeedForward(FeedForward):
 class PostNormBlock(nn.Module):
     """The 2017 block, of BERT and its first relatives: a norm after each residual sum."""
 
-    def __init__(self, attention: Any, feedforward: Any, norm: Callable[[], nn.Module], dropout: float) -> None:
+    def __init__(self, attention: Any, feedforward: Any, norm: Norm, dropout: float) -> None:
         super().__init__()
         self.attention = attention
         self.norm_1 = norm()
@@ -99,15 +100,7 @@ class PreNormBlock(nn.Module):
     `first` is the stack's first block, whose input has just been normalised by the embeddings.
     """
 
-    def __init__(
-        self,
-        attention: Any,
-        feedforward: Any,
-        norm: Callable[[], nn.Module],
-        dropout: float,
-        *,
-        first: bool = False,
-    ) -> None:
+    def __init__(self, attention: Any, feedforward: Any, norm: Norm, dropout: float, *, first: bool = False) -> None:
         super().__init__()
         self.norm_1 = nn.Identity() if first else norm()
         self.attention = attention
@@ -153,13 +146,12 @@ class Encoder(nn.Module):
 
 def post_norm_blocks(config: Any, count: int) -> nn.ModuleList:
     """Make blocks of the sizes in a configuration with BERT's field names."""
+    width, heads, rate = config.hidden_size, config.num_attention_heads, config.attention_probs_dropout_prob
     return nn.ModuleList(
         PostNormBlock(
-            MultiHeadAttention(
-                config.hidden_size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob
-            ),
-            FeedForward(config.hidden_size, config.intermediate_size, act=config.hidden_act),
-            norm=partial(nn.LayerNorm, config.hidden_size, eps=config.layer_norm_eps),
+            MultiHeadAttention(width, heads, dropout=rate),
+            FeedForward(width, config.intermediate_size, act=config.hidden_act),
+            norm=partial(nn.LayerNorm, width, eps=config.layer_norm_eps),
             dropout=config.hidden_dropout_prob,
         )
         for _ in range(count)

@@ -2,7 +2,7 @@
 
 # B batch · D width · H heads · K head width; … is (N) packed or (B, T) padded
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from clearhead.nn.attention import Attend, inner_width
+from clearhead.nn.blocks import Norm
 from clearhead.nn.cache import Cache, LayerCache, SourceKV
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout, Padded
@@ -21,6 +22,9 @@ class SourceStates:
 
     hidden: Tensor
     layout: Layout
+
+
+Source = SourceStates | LayerCache  # a cache knows the source that it was made for
 
 
 class EncoderDecoder(nn.Module):
@@ -89,8 +93,8 @@ class CrossAttention(nn.Module):
         k, v = linear(self.key_value, source.hidden).unflatten(-1, (2, self.heads, -1)).unbind(-3)
         return SourceKV(k, v, source.layout)
 
-    def forward(self, x: Tensor, layout: Layout, source: SourceStates | LayerCache) -> Tensor:
-        """(…, D) -> (…, D); a cache knows the source that it was made for."""
+    def forward(self, x: Tensor, layout: Layout, source: Source) -> Tensor:
+        """(…, D) -> (…, D)."""
         kv = self.read(source) if isinstance(source, SourceStates) else source.source
         assert kv is not None  # noqa: S101
         q = linear(self.query, x).unflatten(-1, (self.heads, -1))
@@ -104,23 +108,14 @@ class CrossAttention(nn.Module):
 class PostNormDecoderBlock(nn.Module):
     """The 2017 decoder block: self-attention, cross-attention, feed-forward; a norm after each residual sum."""
 
-    def __init__(
-        self,
-        attention: nn.Module,
-        cross: CrossAttention,
-        feedforward: nn.Module,
-        norm: Callable[[], nn.Module],
-        dropout: float,
-    ) -> None:
+    def __init__(self, attention: Any, cross: CrossAttention, feedforward: Any, norm: Norm, dropout: float) -> None:
         super().__init__()
         self.attention, self.norm_1 = attention, norm()
         self.cross, self.norm_2 = cross, norm()
         self.feedforward, self.norm_3 = feedforward, norm()
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, x: Tensor, layout: Layout, source: SourceStates | LayerCache, bias: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, source: Source, bias: Tensor | None = None) -> Tensor:
         """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a cache."""
         cache = source if isinstance(source, LayerCache) else None
         x = self.norm_1(x + self.dropout(self.attention(x, layout, cache, bias)))
@@ -131,23 +126,14 @@ class PostNormDecoderBlock(nn.Module):
 class PreNormDecoderBlock(nn.Module):
     """The same with a norm before each part: T5's."""
 
-    def __init__(
-        self,
-        attention: nn.Module,
-        cross: CrossAttention,
-        feedforward: nn.Module,
-        norm: Callable[[], nn.Module],
-        dropout: float,
-    ) -> None:
+    def __init__(self, attention: Any, cross: CrossAttention, feedforward: Any, norm: Norm, dropout: float) -> None:
         super().__init__()
         self.norm_1, self.attention = norm(), attention
         self.norm_2, self.cross = norm(), cross
         self.norm_3, self.feedforward = norm(), feedforward
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, x: Tensor, layout: Layout, source: SourceStates | LayerCache, bias: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, source: Source, bias: Tensor | None = None) -> Tensor:
         """(…, D) -> (…, D), for a whole target beside its source, or for one more token after a cache."""
         cache = source if isinstance(source, LayerCache) else None
         x = x + self.dropout(self.attention(self.norm_1(x), layout, cache, bias))
@@ -155,6 +141,6 @@ class PreNormDecoderBlock(nn.Module):
         return x + self.dropout(self.feedforward(self.norm_3(x)))
 
 
-def per_layer(source: SourceStates | Cache) -> Iterable[SourceStates | LayerCache]:
+def per_layer(source: SourceStates | Cache) -> Iterable[Source]:
     """What each block of a stack is given: the same source, or its own part of the cache."""
     return source.layers if isinstance(source, Cache) else repeat(source)
