@@ -90,20 +90,13 @@ def embed(
             if file is not None:
                 file.add(found)
                 continue
-            for text, vector in zip(part, found, strict=True):
-                yield {"text": text, "vector": _digits(vector)} if json else {}, [_vector_line(text, vector)]
+            for text, vector in zip(part, found.tolist(), strict=True):
+                # as many digits as single precision has; whole numbers stay whole
+                digits = [float(f"{value:.7g}") if isinstance(value, float) else value for value in vector if json]
+                shown = " ".join(f"{value:+.4f}" if isinstance(value, float) else str(value) for value in vector[:6])
+                yield {"text": text, "vector": digits}, [f"{shown} … ({len(vector)})  {shorten(text)}"]
     if file is not None:
         typer.echo(f"wrote {file.rows} vectors of width {file.width} to {out}", err=True)
-
-
-def _digits(vector: "NDArray[Any]") -> list[float | int]:
-    """As many digits as single precision has; whole numbers stay whole."""
-    return [float(f"{value:.7g}") if isinstance(value, float) else value for value in vector.tolist()]
-
-
-def _vector_line(text: str, vector: "NDArray[Any]") -> str:
-    first = " ".join(f"{value:+.4f}" if vector.dtype.kind == "f" else str(value) for value in vector[:6])
-    return f"{first} … ({len(vector)})  {shorten(text)}"
 
 
 class VectorFile:
@@ -145,9 +138,7 @@ def senses(
     texts: Annotated[list[str], Shared(given_texts, file=(InOption, None))],
     model: Loaded,
     layers: str | None = Option(None, help="Layers to average, from 0 or from -1, the last. Default: the last four."),
-    threshold: float | None = Option(
-        None, help="How near, by cosine, uses of a sense are. Default: 0.85, or by the model."
-    ),
+    threshold: float | None = Option(None, help="How near, by cosine, a sense's uses are. Default: 0.85 or by model."),
     count: int | None = Option(None, help="How many senses to make, whatever the threshold."),
 ) -> Rows:
     """Group the occurrences of a word by meaning, in texts from a file or stdin, and show how near they are.

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from typer import Option
 
-from clearhead.cli.options import Verbs
+from clearhead.cli.options import CHECKPOINT, Verbs
 from clearhead.errors import NotFound
 
 app = Verbs()
@@ -13,9 +13,7 @@ app = Verbs()
 
 @app.command()
 def studio(
-    model: list[str] | None = Option(
-        None, "--model", "-m", help="A checkpoint folder or hub model, again for more. Default: the built-in."
-    ),
+    model: list[str] | None = Option(None, "--model", "-m", help=f"{CHECKPOINT} Give it again for more."),
     runs: list[Path] | None = Option(None, help="The folder of a training run; give it again for more."),
     port: int | None = Option(None, help="The port. Default: 8642, or a free one."),
     browser: bool = Option(True, "--browser/--no-browser", help="Open the studio in the browser."),
@@ -33,10 +31,8 @@ def studio(
 
     for name in model or []:
         find(name)  # a wrong name is told now, not on every page
-    serve(
-        model or [],
-        runs or [],
-        port=port,
-        browser=browser,
-        tell=lambda address: typer.echo(f"the studio is at {address}; Ctrl+C ends it"),
-    )
+
+    def tell(address: str) -> None:
+        typer.echo(f"the studio is at {address}; Ctrl+C ends it")
+
+    serve(model or [], runs or [], port=port, browser=browser, tell=tell)

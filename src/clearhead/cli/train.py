@@ -55,9 +55,17 @@ def pretrain(
     """
     from clearhead.data.corpus import Corpus
     from clearhead.text import Tokenizer
+    from clearhead.training.recipes.language import model_type
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
 
-    _check_new(model, tokenizer, family=family, preset=preset, vocabulary=vocabulary)
+    own_family = model is not None and family == model_type(model)
+    for option, value, new, given in (
+        ("--preset", preset, "model", model),
+        ("--family", None if own_family else family, "model", model),
+        ("--vocabulary", vocabulary, "tokenizer", tokenizer or model),
+    ):
+        fits = value is None or given is None
+        require(fits, f"{option} {value} is for a new {new}, and {given} has its own; leave it out", BadInput)
     texts = Corpus(corpus)
     plan, train, kind = _plan(family, preset, objective, model)
     keywords = run.keywords()
@@ -76,21 +84,6 @@ def pretrain(
     yield from training_rows(result, out, repr(trained))
 
 
-def _check_new(
-    model: Path | None, tokenizer: str | None, *, family: str | None, preset: str | None, vocabulary: int | None
-) -> None:
-    """Refuse what is for a new model, or a new tokenizer, where one that is there was named."""
-    from clearhead.training.recipes.language import model_type
-
-    leave = f"{model} has its own; leave it out"
-    require(model is None or preset is None, f"--preset {preset} is for a new model, and {leave}", BadInput)
-    own = family is None or model is None or family == model_type(model)
-    require(own, f"--family {family} is for a new model, and {leave}", BadInput)
-    words = tokenizer or model
-    fresh = words is None or vocabulary is None
-    require(fresh, f"--vocabulary {vocabulary} is for a new tokenizer, and {words} has its own; leave it out", BadInput)
-
-
 def _plan(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
     """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
     from clearhead.hub.config import read_config
@@ -98,12 +91,10 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
     from clearhead.training.recipes import language
     from clearhead.training.recipes import pretrain as encoders
 
-    families = [*ENCODERS, *language.FAMILIES]
-    if family not in (None, *families):
-        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(families)}")
-    objectives = [*encoders.HEADS, *language.DEFAULT_FAMILY]
-    if objective not in (None, *objectives):
-        raise BadConfig(f"there is no objective {objective!r}; choose one of {', '.join(objectives)}")
+    families, objectives = [*ENCODERS, *language.FAMILIES], [*encoders.HEADS, *language.DEFAULT_FAMILY]
+    for what, asked, known in (("family", family, families), ("objective", objective, objectives)):
+        fits = asked is None or asked in known
+        require(fits, f"there is no {what} {asked!r}; choose one of {', '.join(known)}", BadConfig)
     if language.is_language_model(family, objective, model):
         recipe = language.recipe_for(family, preset, objective, model)
         return recipe, language.pretrain_language, language.FAMILIES[recipe.family].tokenizer

@@ -41,9 +41,7 @@ def ask(
     model: LoadedWithSkill,
     top_k: int = Option(1, help="How many answers to show, the best first."),
     threshold: float | None = Option(
-        None,
-        help="Say nothing when “no answer” is better by more than this; inf: always answer. "
-        "Default: the skill's own, or 0.",
+        None, help="By how much “no answer” may be better; inf: always answer. Default: the skill's own, or 0."
     ),
 ) -> Rows:
     """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
@@ -99,9 +97,7 @@ def classify(
     texts: Texts,
     model: LoadedWithSkill,
     top_k: int | None = Option(None, help="How many labels to show. Default: the best; all with --json."),
-    labels: str | None = Option(
-        None, help="Labels of your own, separated by commas; for a checkpoint trained on inference (zero-shot)."
-    ),
+    labels: str | None = Option(None, help="Labels of your own, separated by commas, for zero-shot classification."),
     int8: Int8Option = False,
 ) -> Rows:
     """Classify texts of any length.
@@ -127,9 +123,7 @@ def classify(
 def tag(
     texts: Texts,
     model: LoadedWithSkill,
-    aggregation_strategy: str = Option(
-        "first", help="How the labels of tokens become those of words and entities: first, simple, average or max."
-    ),
+    aggregation_strategy: str = Option("first", help="How tokens become entities: first, simple, average or max."),
     words: bool = Option(False, "--words", help="Show every word's label, not the entities."),
     int8: Int8Option = False,
 ) -> Rows:

@@ -39,19 +39,16 @@ def read_documents(names: Iterable[str | Path]) -> Iterator[Document]:
     A line of .jsonl is an object with "text"; its source is its "id" if it has one, else the file and the line.
     """
     for path in map(Path, names):
-        for file in _files(path) if path.is_dir() else [path]:
+        inside = (one for one in path.rglob("*") if one.is_file() and content_suffix(one) in _IN_FOLDERS)
+        files = sorted(inside) if path.is_dir() else [path]
+        require(bool(files), f"{path} holds no {', '.join(_IN_FOLDERS)} file; name the files themselves", NotFound)
+        for file in files:
             with decompressed(file) as (_, content):
                 if content_suffix(file) == ".jsonl":
                     yield from _documents_by_line(file, content)
                 else:
                     # bytes, not lines: offsets count the characters that are in the file, "\r\n" as two
                     yield Document(content.read().decode("utf-8-sig"), str(file))
-
-
-def _files(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and content_suffix(path) in _IN_FOLDERS)
-    require(bool(found), f"{folder} holds no {', '.join(_IN_FOLDERS)} file; name the files themselves", NotFound)
-    return found
 
 
 def _documents_by_line(file: Path, content: BinaryIO) -> Iterator[Document]:
