@@ -94,16 +94,12 @@ class DatasetBuilder:
         specials = template.specials(pair=pair)
         self._template = template
         self._room = None if length is None else length - specials
-        require(
-            self._room is None or self._room >= (2 if pair else 1),
-            f"Inputs of {length} tokens have no room for text: special tokens take {specials}.",
-            InputTooLong,
-        )
+        fits = self._room is None or self._room >= (2 if pair else 1)
+        told = f"special tokens take {specials}"
+        require(fits, f"Inputs of {length} tokens have no room for text: {told}.", InputTooLong)
         self._shortened = 0
-        self._ids = array("i")
-        self._segments: list[int] = []
-        self._runs: list[int] = []
-        self._ends: list[int] = [0]
+        self._ids, self._segments = array("i"), array("b")
+        self._ends = [0]
 
     def add(
         self,
@@ -127,26 +123,19 @@ class DatasetBuilder:
         for item in self._template.single if second is None else self._template.pair:
             if isinstance(item, Special):
                 self._ids.append(item.id)
-                run = 1
-            else:
-                text = first if item.part == 0 or second is None else second
-                place = len(self._ids) - self._ends[-1]
-                self._ids.extend(text)
-                run = len(text)
-            if capitals is None or isinstance(item, Special):
                 self._segments.append(item.segment if capitals is None else 0)
-                self._runs.append(run)
-            else:
-                self._segments.extend(capitals[item.part])
-                self._runs.extend([1] * run)
+                continue
+            text = first if item.part == 0 or second is None else second
+            place = len(self._ids) - self._ends[-1]
+            self._ids.extend(text)
+            self._segments.extend([item.segment] * len(text) if capitals is None else capitals[item.part])
         self._ends.append(len(self._ids))
         return place
 
     def add_ids(self, ids: Sequence[int]) -> None:
         """Write one sequence as it is, all of one segment."""
         self._ids.extend(ids)
-        self._segments.append(0)
-        self._runs.append(len(ids))
+        self._segments.extend([0] * len(ids))
         self._ends.append(len(self._ids))
 
     def build(
@@ -160,12 +149,12 @@ class DatasetBuilder:
         """Close the arrays; without `members`, every sequence is an item. Segments that are all 0 need no array."""
         if self._shortened:
             log.warning("%d inputs were longer than the model takes and were cut.", self._shortened)
-        ids = np.frombuffer(self._ids, dtype=np.int32) if self._ids else np.zeros(0, dtype=np.int32)
-        segments = np.repeat(np.array(self._segments, dtype=np.int8), self._runs) if any(self._segments) else None
+        ids, segments = np.asarray(self._ids, dtype=np.int32), np.asarray(self._segments, dtype=np.int8)
         if members is None:
             members = np.arange(len(self._ends) - 1).reshape(-1, 1)
         offsets = np.array(self._ends, dtype=np.int64)
-        return TokenizedDataset(ids, offsets, segments, members, targets or {}, token_targets or {}, by_column)
+        told = segments if segments.any() else None
+        return TokenizedDataset(ids, offsets, told, members, targets or {}, token_targets or {}, by_column)
 
 
 def in_blocks(tokenise: Callable[[list[Given]], Iterable[Found]], texts: Iterable[Given]) -> Iterator[Found]:
@@ -203,15 +192,12 @@ class ShuffledBatches:
         grouped: bool = False,
     ) -> None:
         require((items is None) != (tokens is None), f"Give items or tokens per batch, not {items} and {tokens}.")
-        size = items or tokens or 0
-        require(size > 0, f"A batch of {size} is empty; give 1 or more.")
+        self._size = items or tokens or 0
+        require(self._size > 0, f"A batch of {self._size} is empty; give 1 or more.")
         require(len(encoded) > 0, "There are no examples to train on.")
-        self.encoded = encoded
-        self._seed = seed
-        self._grouped = grouped
+        self.encoded, self._seed, self._grouped = encoded, seed, grouped
         self._lengths = encoded.lengths()
         self._cost = np.ones_like(self._lengths) if items is not None else self._lengths
-        self._size = size
         self._starts = [0]  # first batch of each epoch that was asked for
         self._plan: tuple[int, list[Ints]] | None = None
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from clearhead.errors import BadInput, require
 
+_SHOWN = 20  # labels in a message
+
 Label = str | float | tuple[str, ...] | None
 
 
@@ -86,20 +88,16 @@ class Labels:
     def ids(self, labels: Sequence[str], where: str = "The data") -> NDArray[np.int64]:
         """Give the ids of labels; one that was not among the training labels is an error."""
         unknown = next((label for label in labels if label not in self._ids), None)
-        require(
-            unknown is None,
-            f"{where} has the label {unknown!r}, which the training data has not; known are {self._said()}.",
-            BadInput,
-        )
+        if unknown is not None:
+            shown = ", ".join(map(repr, self.names[:_SHOWN]))
+            more = f" and {len(self) - _SHOWN} more" if len(self) > _SHOWN else ""
+            fault = f"the label {unknown!r}, which the training data has not"
+            raise BadInput(f"{where} has {fault}; known are {shown}{more}.")
         return np.array([self._ids[label] for label in labels], dtype=np.int64)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
-
-    def _said(self, most: int = 20) -> str:
-        more = f" and {len(self) - most} more" if len(self) > most else ""
-        return ", ".join(map(repr, self.names[:most])) + more
 
 
 def _number(label: str) -> tuple[float, str]:

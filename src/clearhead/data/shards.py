@@ -34,11 +34,9 @@ class Shards:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.manifest = read_manifest(self.folder)
-        require(
-            self.manifest.get("complete") is True,
-            f"{folder} holds no complete corpus: tokenising did not end. Start it again, it will go on.",
-            NotFound,
-        )
+        complete = self.manifest.get("complete") is True
+        todo = "Start it again, it will go on"
+        require(complete, f"{folder} holds no complete corpus: tokenising did not end. {todo}.", NotFound)
         counts: list[dict[str, int]] = self.manifest["shards"]
         self._bases = _cumulative([shard["tokens"] for shard in counts])
         self._parts = [[_open_array(self.folder, i, part) for part in PARTS] for i in range(len(counts))]
@@ -65,8 +63,7 @@ class Shards:
     @cached_property
     def document_starts(self) -> Ints:
         """Where each document starts among the tokens, and where the last one ends."""
-        inner = [sentences[documents] for _, sentences, documents in self._parts]
-        return _joined(inner, self._bases)
+        return _joined([sentences[documents] for _, sentences, documents in self._parts], self._bases)
 
     def split(self, name: str, share: float) -> Ints:
         """Give the numbers of the documents of "train" or "validation", whose share of all is the same in every run."""
@@ -77,11 +74,8 @@ class Shards:
         size = min(max(round(share * count), 2 if count > 3 else 1), count - 1) if share else 0
         order = rng(Stream.VALIDATION_SPLIT).permutation(count)
         found = np.sort(order[:size] if name == "validation" else order[size:])
-        require(
-            len(found) > 0,
-            f"The split {name!r} of {count} documents is empty; give more documents, or another validation share.",
-            BadInput,
-        )
+        todo = "give more documents, or another validation share"
+        require(len(found) > 0, f"The split {name!r} of {count} documents is empty; {todo}.", BadInput)
         return found
 
     def gather(self, starts: Ints, lengths: Ints) -> Ints:
@@ -235,17 +229,11 @@ def _write(folder: Path, manifest: dict[str, Any], documents: list[Document]) ->
         "sentences": np.cumsum(np.concatenate([[0], *(lengths for _, lengths in filled)])).astype(np.uint32),
         "documents": np.cumsum([0, *(len(lengths) for _, lengths in filled)]).astype(np.uint32),
     }
-    shard = len(manifest["shards"])
-    counts = {
-        "tokens": len(parts["tokens"]),
-        "sentences": len(parts["sentences"]) - 1,
-        "documents": len(parts["documents"]) - 1,
-        "read": len(documents),  # with those that hold no token
-    }
-    manifest["shards"].append(counts)
+    counts = {part: len(content) - (part != "tokens") for part, content in parts.items()}
+    manifest["shards"].append({**counts, "read": len(documents)})  # with those that hold no token
     with staged(folder) as stage:
         for part, content in parts.items():
-            np.save(stage / file_name(shard, part), content)
+            np.save(stage / file_name(len(manifest["shards"]) - 1, part), content)
         _write_manifest(stage, manifest)
 
 
@@ -280,8 +268,6 @@ def wrap(shards: Shards, layout: TemplateItems, texts: Sequence[Runs]) -> tuple[
 
 def check_tokenizer(shards: Shards, tokenizer: Tokenizer) -> None:
     """Refuse ids that mean something else to this tokenizer."""
-    require(
-        shards.manifest["made_of"]["tokenizer"] == tokenizer.digest,
-        f"The shards in {shards.folder} were made with another tokenizer; tokenise the corpus again.",
-        BadInput,
-    )
+    same = shards.manifest["made_of"]["tokenizer"] == tokenizer.digest
+    todo = "tokenise the corpus again"
+    require(same, f"The shards in {shards.folder} were made with another tokenizer; {todo}.", BadInput)
