@@ -193,12 +193,8 @@ def encode_answers(
             rejected.append(f"{example.id!r}: {reason}")
             continue
         room = room_for(tokenizer.template, length, len(question))
-        require(
-            room > 1,
-            f"Question {example.id!r} has {len(question)} tokens, which leaves no room for its context in windows of "
-            f"{length} tokens. Give longer windows, or take it out.",
-            InputTooLong,
-        )
+        fault = f"{len(question)} tokens, which leaves no room for its context in windows of {length} tokens"
+        require(room > 1, f"Question {example.id!r} has {fault}. Give longer windows, or take it out.", InputTooLong)
         for held, _ in spans(len(context), room, min(overlap, room // 2)):
             part = context.between(held.start, held.stop)
             told = None if capitals is None else [capitals[i], part.capitals or []]

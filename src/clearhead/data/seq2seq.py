@@ -136,12 +136,9 @@ class SpanCorruptedBatches(DerivedBatches):
         super().__init__(source)
         self._sentinels, self._end = sentinels(tokenizer), tokenizer.sep_id
         self._corruption, self._seed = corruption or SpanCorruption(), seed
-        spans = self._corruption.counts(length)[1]
-        require(
-            spans <= len(self._sentinels),
-            f"Texts of {length} tokens lose {spans} spans, but the tokenizer has {len(self._sentinels)} sentinels; "
-            "choose shorter texts or longer spans.",
-        )
+        spans, there = self._corruption.counts(length)[1], len(self._sentinels)
+        told = f"Texts of {length} tokens lose {spans} spans, but the tokenizer has {there} sentinels"
+        require(spans <= there, f"{told}; choose shorter texts or longer spans.")
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""

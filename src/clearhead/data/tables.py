@@ -178,11 +178,9 @@ def open_hub(name: str, *, streaming: bool = False) -> Any:
     """
     prefix, _, rest = name.partition(":")
     owner, *more = _PART.split(rest)
-    require(
-        prefix == "hub" and bool(owner) and len(more) <= 2 and all(more),
-        f"{name!r} is not a data set of the hub; write hub:owner/name, hub:owner/name:config:split.",
-        BadInput,
-    )
+    named = prefix == "hub" and bool(owner) and len(more) <= 2 and all(more)
+    todo = "write hub:owner/name, hub:owner/name:config:split"
+    require(named, f"{name!r} is not a data set of the hub; {todo}.", BadInput)
     split = more.pop() if len(more) == 2 or (more and _SPLIT.fullmatch(more[0])) else "train"
     datasets: Any = optional("datasets", f"reading {name}")
     options = {"streaming": True} if streaming else {}

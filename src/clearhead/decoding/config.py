@@ -173,12 +173,9 @@ class GenerationConfig:
         require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
         mixed = self.sampling is not None and self.num_beams > 1
         require(not mixed, f"{self.num_beams} beams and sampling do not go together; choose one of the two", BadInput)
-        require(
-            self.sampling is not None or self.num_return_sequences <= self.num_beams,
-            f"num_return_sequences={self.num_return_sequences} needs as many num_beams, got {self.num_beams}, or "
-            "sampling, such as a temperature",
-            BadInput,
-        )
+        told = f"num_return_sequences={self.num_return_sequences} needs as many num_beams, got {self.num_beams}"
+        several = self.sampling is not None or self.num_return_sequences <= self.num_beams
+        require(several, f"{told}, or sampling, such as a temperature", BadInput)
 
     def rngs(self) -> Iterator[list[Random]]:
         """What the sequences of each text in turn are drawn with; it follows from the seed and the text's place."""

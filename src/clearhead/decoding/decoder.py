@@ -91,13 +91,9 @@ class Decoder(Protocol):
 
 def as_decoder(network: Network) -> Decoder:
     """Let a network of models.GENERATORS be decoded; it should be in evaluation mode."""
-    there = ", ".join(network.heads) or "none"
-    require(
-        "causal_lm" in network.heads,
-        f"this model writes no text: it has no head 'causal_lm', but {there}; choose one that does, such as GPT-2, T5 "
-        "or OPUS-MT",
-        WrongTask,
-    )
+    told = f"it has no head 'causal_lm', but {', '.join(network.heads) or 'none'}"
+    todo = "choose one that does, such as GPT-2, T5 or OPUS-MT"
+    require("causal_lm" in network.heads, f"this model writes no text: {told}; {todo}", WrongTask)
     return _SourceDecoder(network) if isinstance(network.encoder, EncoderDecoder) else _PromptDecoder(network)
 
 
