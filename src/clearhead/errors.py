@@ -103,21 +103,14 @@ def typed(value: Any, hint: Any, name: str) -> Any:
 def check_lengths(gold: Sized, predicted: Sized, what: str = "predictions") -> None:
     """Refuse inputs of different lengths, and empty ones: a mean over nothing has no value."""
     require(len(gold) > 0, f"There are no gold items to compare the {len(predicted)} {what} with.", BadInput)
-    require(
-        len(gold) == len(predicted),
-        f"There are {len(gold)} gold items and {len(predicted)} {what}; give one for each, in the same order.",
-        BadInput,
-    )
+    counts = f"There are {len(gold)} gold items and {len(predicted)} {what}"
+    require(len(gold) == len(predicted), f"{counts}; give one for each, in the same order.", BadInput)
 
 
 def check_ids(wanted: Iterable[str], given: Collection[str], what: str) -> None:
     """Refuse a mapping that lacks an id."""
-    missing = [name for name in wanted if name not in given]
-    require(
-        not missing,
-        f"{len(missing)} ids have no {what}, the first is {missing[0] if missing else ''!r}; give one for each id.",
-        BadInput,
-    )
+    if missing := [name for name in wanted if name not in given]:
+        raise BadInput(f"{len(missing)} ids have no {what}, the first is {missing[0]!r}; give one for each id.")
 
 
 Callee = TypeVar("Callee")

@@ -32,13 +32,6 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
 
 
-def load_targets(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    """The same for what a translator writes: OPUS-MT has pieces of its own for that, in target.spm."""
-    if (folder / TARGETS).exists() and (folder / "vocab.json").exists():
-        return marian(read_object(folder / "vocab.json"), folder / TARGETS), {}
-    return load_folder(folder)
-
-
 def load_json(path: Path) -> tokenizers.Tokenizer:
     """A tokenizer.json, with the padding and truncation it may ask for switched off: we never truncate silently."""
     text = _read_text(path)
@@ -59,19 +52,13 @@ def load_vocabulary(
     vocabulary: dict[str, int] = {}
     for number, line in enumerate(lines):
         token = line.rstrip("\r")
-        require(
-            token not in vocabulary,
-            f"{path} has {token!r} on line {number + 1} and on line {vocabulary.get(token, 0) + 1}; "
-            "every token must be there once.",
-            BadCheckpoint,
-        )
+        if token in vocabulary:
+            twice = f"{token!r} on line {number + 1} and on line {vocabulary[token] + 1}"
+            raise BadCheckpoint(f"{path} has {twice}; every token must be there once.")
         vocabulary[token] = number
-    missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
-    require(
-        not missing,
-        f"{path} has no {' and no '.join(missing)} among its {len(vocabulary)} lines; give a BERT vocabulary.",
-        BadCheckpoint,
-    )
+    missing = " and no ".join(token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary)
+    message = f"{path} has no {missing} among its {len(vocabulary)} lines; give a BERT vocabulary."
+    require(not missing, message, BadCheckpoint)
     normalizer = BertNormalizer(handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase)
     return families.bert(vocabulary, normalizer)
 
@@ -79,20 +66,19 @@ def load_vocabulary(
 def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Tokenizer:
     vocabulary = read_object(folder / "vocab.json")
     lines = _read_text(folder / "merges.txt").split("\n")
-    rules = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
-    wrong = next((rule for rule in rules if len(rule.split(" ")) != 2), None)
-    require(
-        wrong is None,
-        f"{folder / 'merges.txt'} has the line {wrong!r}; each line must hold two tokens and one space.",
-        BadCheckpoint,
-    )
+    merges: list[tuple[str, str]] = []
+    for line in (line.rstrip("\r") for line in lines):
+        if line.strip() and not line.startswith("#version"):
+            left, space, right = line.partition(" ")
+            if not space or " " in right:
+                wrong = f"{folder / 'merges.txt'} has the line {line!r}"
+                raise BadCheckpoint(f"{wrong}; each line must hold two tokens and one space.")
+            merges.append((left, right))
     try:
-        merges = [(left, right) for left, right in (rule.split(" ") for rule in rules)]
         return families.roberta(vocabulary, merges, add_prefix_space=add_prefix_space)
     except Exception as error:  # the library raises plain Exception
-        raise BadCheckpoint(
-            f"vocab.json and merges.txt in {folder} do not fit together ({error}). Copy both from the same source."
-        ) from None
+        wrong = f"vocab.json and merges.txt in {folder} do not fit together ({error})"
+        raise BadCheckpoint(f"{wrong}. Copy both from the same source.") from None
 
 
 def _read_text(path: Path) -> str:

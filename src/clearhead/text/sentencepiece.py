@@ -26,9 +26,8 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
     pieces, table = read_model(source)
     ids = vocabulary.values()
     numbered = all(type(i) is int for i in ids) and sorted(ids) == list(range(len(vocabulary)))
-    require(
-        numbered, f"the ids beside {source} do not count from 0 without a gap; copy vocab.json again", BadCheckpoint
-    )
+    message = f"the ids beside {source} do not count from 0 without a gap; copy vocab.json again"
+    require(numbered, message, BadCheckpoint)
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
     require(not missing, f"the vocabulary beside {source} has no {' and no '.join(missing)}", BadCheckpoint)

@@ -13,10 +13,11 @@ import tokenizers
 from tokenizers import models, normalizers
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require, valid_text
-from clearhead.io import write_json
+from clearhead.io import read_object, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Template, capitals_of
+from clearhead.text.sentencepiece import marian
 
 # the names that the families of checkpoints give to each special token, the telling ones first
 _SPECIAL_NAMES = {
@@ -62,7 +63,10 @@ class Tokenizer:
     @classmethod
     def of_targets(cls, folder: str | Path) -> Self:
         """Read how the translations of a checkpoint are cut: as its sources, unless it has a target.spm (OPUS-MT)."""
-        return cls(*files.load_targets(Path(folder)))
+        pieces, vocabulary = Path(folder, files.TARGETS), Path(folder, "vocab.json")
+        if pieces.exists() and vocabulary.exists():
+            return cls(marian(read_object(vocabulary), pieces))
+        return cls.from_folder(folder)
 
     def save(self, folder: str | Path, *, max_length: int | None = None) -> None:
         """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them."""
@@ -163,7 +167,7 @@ class Tokenizer:
 
     def join(self, tokens: Sequence[str]) -> str:
         """Text of these tokens, as the checkpoint writes it; what is not in the vocabulary is taken as it is."""
-        decoder, valid = self._library.decoder, [valid_text(token) for token in tokens]
+        decoder, valid = self._library.decoder, [*map(valid_text, tokens)]
         return " ".join(valid) if decoder is None else str(decoder.decode(valid))
 
     @property

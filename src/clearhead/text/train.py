@@ -133,12 +133,9 @@ def _repeated(counts: Mapping[str, int]) -> Iterator[str]:
 def learn_wordpieces(words: Mapping[str, int], *, size: int, min_frequency: int) -> list[str]:
     """At most `size` pieces: every character at the start and inside of words, then the merges, most frequent first."""
     smallest = sorted({(i > 0, character) for word in words for i, character in enumerate(word)})
-    require(
-        len(smallest) <= size,
-        f"A vocabulary of {size} pieces besides the special tokens is too small for this corpus, "
-        f"whose characters alone make {len(smallest)}. Ask for more, or lower limit_alphabet.",
-        BadInput,
-    )
+    wanted = f"A vocabulary of {size} pieces besides the special tokens is too small for this corpus"
+    remedy = f"whose characters alone make {len(smallest)}. Ask for more, or lower limit_alphabet."
+    require(len(smallest) <= size, f"{wanted}, {remedy}", BadInput)
     # BPE over one private character for each smallest piece, so that a character inside a word is another one
     code = {piece: chr(_PRIVATE + i) for i, piece in enumerate(smallest)}
     coded = {"".join(code[i > 0, c] for i, c in enumerate(word)): count for word, count in words.items()}
@@ -147,13 +144,12 @@ def learn_wordpieces(words: Mapping[str, int], *, size: int, min_frequency: int)
     trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=min_frequency, show_progress=False)
     library.train_from_iterator(_repeated(coded), trainer)
     learned = library.get_vocab()
-    return [_spelled(token, smallest) for token in sorted(learned, key=learned.__getitem__)]
 
+    def spelled(token: str) -> str:
+        pieces = [smallest[ord(character) - _PRIVATE] for character in token]
+        return ("##" if pieces[0][0] else "") + "".join(character for _, character in pieces)
 
-def _spelled(token: str, smallest: list[tuple[bool, str]]) -> str:
-    pieces = [smallest[ord(character) - _PRIVATE] for character in token]
-    continues, _ = pieces[0]
-    return ("##" if continues else "") + "".join(character for _, character in pieces)
+    return [spelled(token) for token in sorted(learned, key=learned.__getitem__)]
 
 
 def _unigrams_after(
@@ -185,10 +181,8 @@ def reproducible(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """Take out what differs from run to run: the last digits, and the order of the characters kept by force."""
     lowest = min(score for _, score in pieces)
     forced = lowest + _STEP * sum(len(piece) == 1 for piece, _ in pieces)
-    scores = {
-        piece: round(lowest if len(piece) == 1 and score <= forced else score, _DECIMALS) for piece, score in pieces
-    }
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    kept = [(piece, lowest if len(piece) == 1 and score <= forced else score) for piece, score in pieces]
+    return sorted(((piece, round(score, _DECIMALS)) for piece, score in kept), key=lambda item: (-item[1], item[0]))
 
 
 def _train_bpe(
@@ -197,6 +191,14 @@ def _train_bpe(
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(specials) + len(alphabet)
     require(vocabulary >= least, f"A bpe vocabulary of {vocabulary} is too small: {least} is the least.", BadInput)
+
+    def not_empty() -> Iterator[str]:
+        found = False
+        for text in texts:
+            found = found or bool(text.strip())
+            yield text
+        require(found, _NO_WORDS, BadInput)
+
     library = tokenizers.Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -206,14 +208,6 @@ def _train_bpe(
         special_tokens=list(specials),
         initial_alphabet=alphabet,
     )
-    library.train_from_iterator(_not_empty(texts), trainer)
+    library.train_from_iterator(not_empty(), trainer)
     learned = json.loads(library.to_str())["model"]
     return families.roberta(learned["vocab"], [tuple(merge) for merge in learned["merges"]])
-
-
-def _not_empty(texts: Iterator[str]) -> Iterator[str]:
-    found = False
-    for text in texts:
-        found = found or bool(text.strip())
-        yield text
-    require(found, _NO_WORDS, BadInput)

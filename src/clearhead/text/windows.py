@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.encoding import Encoding, Pieces, Template
@@ -57,14 +58,11 @@ def cut(
 ) -> list[Window]:
     """Cut a tokenised text into windows of `room` pieces, each with all of another text before or after it, if any."""
     other = after if before is None else before
-    taken = template.specials(pair=other is not None) + len(other or ())
-    require(
-        room > 0,
-        f"Windows of {taken + room} tokens have no room for text: "
-        f"{'special tokens' if other is None else 'the question and the special tokens'} take {taken}. "
-        f"Give {'longer windows' if other is None else 'longer windows or a shorter question'}.",
-        InputTooLong,
-    )
+    if room < 1:
+        taken, asked = template.specials(pair=other is not None) + len(other or ()), other is not None
+        takes = f"{'the question and the ' if asked else ''}special tokens take {taken}"
+        remedy = f"Give longer windows{' or a shorter question' if asked else ''}."
+        raise InputTooLong(f"Windows of {taken + room} tokens have no room for text: {takes}. {remedy}")
     found: list[Window] = []
     for held, best in spans(len(text), room, overlap):
         part = text if len(held) == len(text) else text.between(held.start, held.stop)
@@ -83,14 +81,9 @@ def room_for(template: Template, length: int, beside: int | None = None) -> int:
 def spans(count: int, room: int, overlap: int | None = None) -> list[tuple[range, range]]:
     """Cut `count` pieces into windows of at most `room`: the pieces each holds, and those it is the best window for."""
     overlap = room // 3 if overlap is None else overlap
-    require(
-        0 <= overlap < room,
-        f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}.",
-        BadInput,
-    )
+    wrong = f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}."
+    require(0 <= overlap < room, wrong, BadInput)
     starts = range(0, max(count - overlap, 1), room - overlap)
     # where two windows overlap, each is the better one for its own half
-    borders = [0, *(start + (overlap + 1) // 2 for start in starts[1:]), count]
-    return [
-        (range(start, min(start + room, count)), range(borders[i], borders[i + 1])) for i, start in enumerate(starts)
-    ]
+    borders = pairwise([0, *(start + (overlap + 1) // 2 for start in starts[1:]), count])
+    return [(range(i, min(i + room, count)), range(*best)) for i, best in zip(starts, borders, strict=True)]

@@ -130,13 +130,8 @@ def _read_marian(content: dict[str, Any]) -> dict[str, Any]:
 
 def _write_marian(content: dict[str, Any]) -> dict[str, Any]:
     """Add what transformers needs to generate."""
-    return {
-        **content,
-        "decoder_vocab_size": content["vocab_size"],
-        "decoder_start_token_id": content["pad_token_id"],
-        "forced_eos_token_id": content["eos_token_id"],
-        "is_encoder_decoder": True,
-    }
+    more = {"decoder_vocab_size": content["vocab_size"], "forced_eos_token_id": content["eos_token_id"]}
+    return _write_t5(content) | more
 
 
 def _marian_block(side: str, norm_2: str) -> dict[str, Theirs]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clearhead.errors import BadConfig, require
+from clearhead.errors import require
 from clearhead.hub.hf.table import Names, Table, Theirs, block
 
 # BERT, RoBERTa and ELECTRA have the same
@@ -172,16 +172,13 @@ def _read_modernbert(content: dict[str, Any]) -> dict[str, Any]:
     if kinds is not None:
         content["global_attn_every_n_layers"] = _period(kinds, content.get("num_hidden_layers"))
     for field, kind in _RATES.items():
-        try:
-            rate = (rates or {}).get(kind) or {}
-            rope = rate.get("rope_type", "default")
-            require(rope == "default", f"rope_type {rope!r} is not supported")
-            if "rope_theta" in rate:
-                content[field] = rate["rope_theta"]
-        except AttributeError:
-            raise BadConfig(
-                f"rope_parameters must name each kind of layer with its rope_theta, got {rates!r}"
-            ) from None
+        rate = (rates.get(kind) or {}) if isinstance(rates, dict) else rates or {}
+        named = isinstance(rate, dict)
+        require(named, f"rope_parameters must name each kind of layer with its rope_theta, got {rates!r}")
+        rope = rate.get("rope_type", "default")
+        require(rope == "default", f"rope_type {rope!r} is not supported")
+        if "rope_theta" in rate:
+            content[field] = rate["rope_theta"]
     return content
 
 
