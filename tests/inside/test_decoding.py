@@ -10,6 +10,7 @@ import clearhead as ch
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput
 from clearhead.inside import decoding
+from clearhead.inside.decoding import token_name
 from pipelines.writers import TEXTS, gpt_folder, translator
 
 SOURCED = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru-dot"]
@@ -74,3 +75,10 @@ def test_what_cannot_be_shown_is_refused(options, message):
         decoding(translator(), TEXTS[0], **options)
     with pytest.raises(BadInput, match="this page shows at most 128"):
         decoding(translator(), TEXTS[0] * 20)
+
+
+def test_rows_without_a_token_have_a_number():
+    # a network's table is padded to a round number, and its spare rows may be among the candidates
+    tokenizer = ch.load(gpt_folder()).tokenizer
+    assert token_name(tokenizer, tokenizer.vocabulary + 7) == f"id {tokenizer.vocabulary + 7}"
+    assert token_name(tokenizer, 0) == "<|endoftext|>"

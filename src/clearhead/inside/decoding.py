@@ -85,7 +85,10 @@ def _node(
 
 def token_name(tokenizer: Tokenizer, token: int) -> str:
     """A token as people read it: the vocabulary's own name, but the characters where that name spells bytes."""
-    name, text = tokenizer.id_to_token(token) or f"id {token}", tokenizer.decode([token], special=True)
+    name = tokenizer.id_to_token(token)
+    if name is None:  # a network's table may have more rows than the vocabulary has tokens
+        return f"id {token}"
+    text = tokenizer.decode([token], special=True)
     mark = name[:1] if name[:1] in "Ġ▁" else ""
     return mark + text.strip() if text.strip() and "\ufffd" not in text and not name.startswith("##") else name
 
