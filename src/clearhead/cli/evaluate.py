@@ -71,8 +71,12 @@ def evaluate(
     `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
     if table:
+        from clearhead.evaluation.results import as_json, as_markdown, as_text, read_measured, tables
+        from clearhead.hub.remote import builtin_folder
+
         require(task is None and not data, "--table measures nothing; leave the task and --data out", BadInput)
-        _print_tables(figures, markdown=markdown, json=json)
+        write = as_json if json else as_markdown if markdown else as_text
+        typer.echo(write(tables(read_measured(figures or builtin_folder() / "figures.json"))), nl=False)
         return
     if markdown or figures is not None:
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
@@ -161,15 +165,6 @@ def _score_summaries(data: list[str], predictions: Path, column: str | None) -> 
         raise BadInput(f"{len(data)} files are no references; give one, or the texts and their references")
     references = read_summaries(data[-1], column)
     return _row("summaries", data, len(references), score_summaries(references, read_summaries(predictions)))
-
-
-def _print_tables(file: Path | None, *, markdown: bool, json: bool) -> None:
-    """Print measured metrics beside the lectures'."""
-    from clearhead.evaluation.results import as_json, as_markdown, as_text, read_measured, tables
-    from clearhead.hub.remote import builtin_folder
-
-    write = as_json if json else as_markdown if markdown else as_text
-    typer.echo(write(tables(read_measured(file or builtin_folder() / "figures.json"))), nl=False)
 
 
 def _row(task: str, data: list[str], examples: int, metrics: "Metrics") -> Row:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
     from clearhead.training.loop import TrainResult
 
+TextOrTexts = TypeVar("TextOrTexts", str, list[str])
+Recipe = TypeVar("Recipe")
 JsonOption = Annotated[bool, Option("--json", help="One JSON object a line, for programs.")]
 
 
@@ -155,23 +157,16 @@ def count_texts(texts: Sequence[str] | None, file: Path | None) -> int | None:
 
 def given_texts(texts: Sequence[str] | None = None, file: Path | None = None) -> list[str]:
     """Read the texts as `read_texts` does, and refuse if there is nothing in them."""
-    found = list(read_texts(texts, file))
-    check_texts(found)
-    return found
+    return nonempty(list(read_texts(texts, file)))
 
 
 Texts = Annotated[list[str], Shared(given_texts, **TEXTS)]
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuse texts that are all empty."""
-    require(any(text.strip() for text in texts), "the text is empty; give some words", BadInput)
-
-
-def nonempty(text: str) -> str:
-    """Refuse an argument that is empty; the callback of those that are one text."""
-    check_texts([text])
-    return text
+def nonempty(texts: TextOrTexts) -> TextOrTexts:
+    """Refuse an empty text, or texts that are all empty; the callback of arguments that are one text."""
+    require(any(map(str.strip, texts)), "the text is empty; give some words", BadInput)
+    return texts
 
 
 def read_sources(files: Sequence[str] | None) -> list[tuple[str, str]]:
@@ -180,7 +175,7 @@ def read_sources(files: Sequence[str] | None) -> list[tuple[str, str]]:
     for name in files or ["-"]:
         with _opened(None if name == "-" else Path(name)) as stream:
             sources.append((name, stream.read()))
-    check_texts([text for _, text in sources])
+    nonempty([text for _, text in sources])
     return sources
 
 
@@ -329,7 +324,6 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
 CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
 DeviceOption = Annotated[str | None, Option(help="cpu or cuda. Default: cuda if there is one.")]
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
-Recipe = TypeVar("Recipe")
 
 
 @dataclass(frozen=True)
@@ -400,8 +394,8 @@ def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: obj
 
     interrupted = result.exit == "interrupted"
     if first_process():
+        counts = "" if facts else f" and {result.tokens:,} tokens"
         facts = facts or {"tokens": result.tokens}
-        counts = "" if "tokens" not in facts else f" and {result.tokens:,} tokens"
         outcome = "run the same command again to go on" if interrupted else f"{made} in {out}"
         record = {"folder": str(out), "exit": result.exit, "steps": result.step, **facts}
         yield record, [f"{result.exit} after {result.step:,} steps{counts}: {outcome}"]
