@@ -179,7 +179,7 @@ def main() -> None:
                 pair = (tagged["train"], states["train"]), (tagged[part], states[part])
                 return probe_tags(*pair, recipe, device=options.device)
 
-            scores[part] = over_seeds(probe, range(options.seeds))["f1"]
+            scores[part] = over_seeds([probe(seed) for seed in range(options.seeds)])["f1"]
         facts = {"vectors": name, "layers": layers, "wic": accuracy, "wic_layer": layer}
         facts |= {f"{part}_f1": mean for part, (mean, _) in scores.items()}
         facts |= {f"{part}_deviation": of for part, (_, of) in scores.items() if options.seeds > 1}

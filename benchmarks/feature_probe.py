@@ -98,7 +98,7 @@ def main() -> None:
             return probe_tags((training, features), (dev, beside), recipe, device=options.device)
 
         start = time.perf_counter()
-        mean, deviation = over_seeds(run, range(options.seeds))["f1"]
+        mean, deviation = over_seeds([run(seed) for seed in range(options.seeds)])["f1"]
         seconds = (time.perf_counter() - start) / options.seeds
         spread = None if math.isnan(deviation) else deviation  # of one seed there is none
         print(f"{name:<22} {lectures:>8.1f} {mean:>7.2f} {deviation:>5.2f} {seconds:>7.1f}", flush=True)

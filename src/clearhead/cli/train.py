@@ -210,7 +210,7 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             yield from training_rows(outcome.result, folder)
         measured.append(outcome.metrics)
-    metrics = over_seeds(measured.__getitem__, range(seeds))
+    metrics = over_seeds(measured)
     if not first_process():
         return
     means = {name: mean for name, (mean, _) in metrics.items()}

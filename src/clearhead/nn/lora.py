@@ -56,9 +56,11 @@ def add_lora(module: nn.Module, names: Iterable[str], rank: int, alpha: float | 
     return list(adapters.values())
 
 
-def remove_lora(module: nn.Module) -> None:
-    """Put the bare Linears back, without their corrections unless they are merged."""
+def remove_lora(module: nn.Module, *, merge: bool = False) -> None:
+    """Put the bare Linears back; without their corrections, unless they are merged before or here."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if isinstance(child, LoRA):
+                if merge:
+                    child.merge()
                 setattr(parent, name, child.base)

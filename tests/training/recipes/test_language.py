@@ -17,7 +17,7 @@ from clearhead.models.rnnlm import RecurrentLMConfig
 from clearhead.models.t5 import T5Config
 from clearhead.models.xlnet import XLNetConfig
 from clearhead.training.checkpoint import TENSORS, checkpoints
-from clearhead.training.recipes.language import FAMILIES, batches, build, pretrain_language, recipe_for, task_of
+from clearhead.training.recipes.language import FAMILIES, TASKS, batches, build, pretrain_language, recipe_for
 from clearhead.training.recipes.run import tokenise_once
 from clearhead.training.settings import Every, Settings
 from clearhead.training.step import split_batch
@@ -103,15 +103,15 @@ def test_a_stopped_run_ends_the_same(family, corpus, tokenizers, tmp_path, monke
 
 
 def pretrain_task(family, model):
-    return task_of(FAMILIES[family].objective, model.network)
+    return TASKS[FAMILIES[family].objective](model.network)
 
 
 @pytest.mark.parametrize("family", SMALL)
 def test_a_batch_cut_in_two_has_the_same_loss(family, corpus, tokenizers, tmp_path):
     words, plan = tokenizers[FAMILIES[family].tokenizer], recipe(family, 1)
     shards = tokenise_once(Corpus(corpus), words, tmp_path)
-    batch = batches(plan, shards, words, "train").batch(3)
-    task = task_of(plan.objective, build(plan, words).network)
+    batch = batches(plan, words, shards, "train").batch(3)
+    task = TASKS[plan.objective](build(plan, words).network)
     with torch.no_grad():
         (whole,) = task.losses(batch).values()
         parts = [loss for part in split_batch(batch) for loss in task.losses(part).values()]

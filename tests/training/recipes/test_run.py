@@ -8,22 +8,21 @@ from huggingface_hub import ModelCard
 from clearhead.data.corpus import Corpus
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.finetune import Finetune
-from clearhead.training.recipes.run import Training, corpus_fact, last_metrics, save_with_card, training_section
+from clearhead.training.recipes.run import corpus_fact, last_metrics, save_with_card, training_section
 from clearhead.training.settings import Settings, override, read_recipe
 
 RESULT = TrainResult(exit="finished", step=1200, tokens=34567, elapsed=90.0, best=None, best_step=None)
 RECIPE = Finetune(length=64, lora=4, train=Settings(steps=1200, seed=3, clip=float("inf"), betas=(0.8, 0.9)))
-TOLD = Training(
+TOLD = training_section(
+    RECIPE,
+    RESULT,
     facts={"task": "classify", "training data": "a|b.csv (9 examples)"},
-    recipe=RECIPE,
-    result=RESULT,
     metrics={"accuracy": 91.25, "total": 1800},
     command="clearhead finetune classify",
 )
 
 
 def test_the_section_tells_data_length_seed_figures_and_command():
-    text = training_section(TOLD)
     for line in (
         "| training data | a\\|b.csv (9 examples) |",
         "| length | 1,200 steps, 34,567 tokens, 1.50 minutes (finished) |",
@@ -32,18 +31,18 @@ def test_the_section_tells_data_length_seed_figures_and_command():
         "| total | 1,800 |",
         "clearhead finetune classify",
     ):
-        assert line in text.splitlines()
+        assert line in TOLD.splitlines()
 
 
 def test_what_is_not_known_is_not_said():
-    text = training_section(Training(facts={}, recipe=RECIPE, result=RESULT, metrics={}))
+    text = training_section(RECIPE, RESULT, facts={}, metrics={})
     assert "It was not measured." in text
     assert "```sh" not in text
 
 
 def test_the_recipe_of_a_card_gives_the_recipe_again(tmp_path):
     path = tmp_path / "recipe.toml"
-    path.write_text(training_section(TOLD).split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    path.write_text(TOLD.split("```toml\n")[1].split("```")[0], encoding="utf-8")
     named = dict.fromkeys(("train.steps", "train.epochs", "train.minutes")) | read_recipe(path)
     assert override(Finetune(), named) == RECIPE
 

@@ -1,6 +1,7 @@
 """Distillation: a large model and raw text to a small model that says what the large one says."""
 
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -13,7 +14,7 @@ from clearhead.objectives.distillation import alternate_layers
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import Pretrain, batches
-from clearhead.training.recipes.run import RunOptions, train_on_text, validation_metrics
+from clearhead.training.recipes.run import RunOptions, train_on_text
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.distillation import Distillation, RelationDistillation
 from clearhead.training.tasks.task import Task
@@ -75,15 +76,13 @@ def distil(
     text = Pretrain(
         model=recipe.model, masking=recipe.masking, length=recipe.length, tokens=recipe.tokens, train=recipe.train
     )
-
     result = train_on_text(
         task,
         student,
         corpus,
         out,
         recipe,
-        batches=lambda shards, split: batches(text, shards, teacher.tokenizer, split),
-        measure=validation_metrics,
+        batches=partial(batches, text, teacher.tokenizer),
         facts={"teacher": teacher_name or repr(teacher)},
         base_model=teacher_name,
         **options,

@@ -14,20 +14,19 @@ from torch import nn
 from clearhead.data.dataset import ShuffledBatches
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, describe, label_of
-from clearhead.errors import BadConfig, BadInput, WrongTask, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Metrics
 from clearhead.hub.card import write_card
-from clearhead.hub.checkpoint import read_outline
+from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
-from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.model import Model
 from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
-    Training,
     is_done,
     run,
     save_with_card,
@@ -72,18 +71,16 @@ def finetune(
     the other options see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
-    if skill_for is not None and recipe.lora is None:
-        raise BadConfig("a skill is made of LoRA adapters; set their rank, such as lora=8")
-    _check_options(task, spec, recipe, dev)
-    training = _read(spec, data, columns, recipe)
-    validation = _read(spec, dev, columns, recipe) if dev is not None else []
+    skilled = skill_for is None or recipe.lora is not None
+    require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
+    examples = _read(task, data, dev, recipe, columns)
+    training, validation = examples["train"], examples.get("dev", [])
     _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
     _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
     labels = spec.labels(training)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    start = Model(load(_folder(source)).checkpoint)  # its skills, if it has any, are not what is trained
-    _check_start(start, task, spec, source)
-    model = spec.prepare(Model(tell_capitals(start.checkpoint)) if recipe.capitals else start, labels)
+    start = _open(source, task, read_folder)
+    model = spec.prepare(Model(tell_capitals(start) if recipe.capitals else start), labels)
     without_attention_dropout(model.network)
     if recipe.dropout is not None:
         _set_dropout(model, recipe.dropout)
@@ -105,19 +102,19 @@ def finetune(
     if skill_for is not None and done:
         _save_skill(model, out, spec.head, skill_for)
         remove_lora(model.network)
-        model = Model(load_skill(start.checkpoint, out))  # as it will be read again
+        model = Model(load_skill(start, out))  # as it will be read again
     else:
-        _merge_adapters(model)
+        remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
     metrics = EVALUATIONS[task](model, validation) if validation else {}
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        card = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=options.get("command"))
+        section = training_section(recipe, result, facts, metrics, options.get("command"))
         if skill_for is None:
-            save_with_card(model, out, card, base_model=str(source))
+            save_with_card(model, out, section, base_model=str(source))
         else:
-            write_card(training_section(card), out)
+            write_card(section, out)
     return FinetuneResult(model=model, result=result, metrics=metrics)
 
 
@@ -131,26 +128,20 @@ def first_look(
     columns: Columns | None = None,
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
-    spec, plan = find_task(task), recipe or Finetune()
-    _check_options(task, spec, plan, dev)
-    sets = {"train": data} | ({} if dev is None else {"dev": dev})
-    examples: dict[str, Sequence[Any]] = {name: _read(spec, path, columns, plan) for name, path in sets.items()}
-    outline = read_outline(_folder(source))
-    _check_start(Model(outline), task, spec, source)
+    plan = recipe or Finetune()
+    examples = _read(task, data, dev, plan, columns)
+    outline = _open(source, task, read_outline)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return describe(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
-def over_seeds(run: Callable[[int], Metrics], seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
-    """Repeat a run with several seeds: mean and standard deviation of every metric."""
-    require(len(seeds) > 0, "no seeds given; name at least one", BadInput)
-    rows = [run(seed) for seed in seeds]
+def over_seeds(rows: Sequence[Metrics]) -> dict[str, tuple[float, float]]:
+    """Mean and standard deviation of every metric, over the runs of several seeds."""
+    require(len(rows) > 0, "no seeds given; name at least one", BadInput)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
-        name: (
-            statistics.fmean(row[name] for row in rows),
-            statistics.stdev([row[name] for row in rows]) if len(rows) > 1 else math.nan,
-        )
-        for name in rows[0]
+        name: (statistics.fmean(column), statistics.stdev(column) if len(rows) > 1 else math.nan)
+        for name, column in columns.items()
     }
 
 
@@ -161,33 +152,34 @@ def with_seed(recipe: Any, seed: int) -> Any:
 
 def find_task(name: str) -> TaskSpec:
     """Look a task up by its name."""
-    if name not in TASK_SPECS:
-        raise BadInput(f"there is no task {name!r}; choose one of {', '.join(TASK_SPECS)}, translation")
+    known = ", ".join(TASK_SPECS)
+    require(name in TASK_SPECS, f"there is no task {name!r}; choose one of {known}, translation", BadInput)
     return TASK_SPECS[name]
 
 
 def find_reader(name: str) -> Reader:
     """Look up how the data of a task is read; also of search, which is measured but not trained."""
-    if name not in READERS:
-        raise BadInput(
-            f"there is no task {name!r}; choose one of {', '.join(READERS)}, translation, summaries, perplexity"
-        )
+    known = ", ".join([*READERS, "translation", "summaries", "perplexity"])
+    require(name in READERS, f"there is no task {name!r}; choose one of {known}", BadInput)
     return READERS[name]
 
 
-def _folder(source: str | Path) -> Path:
+def _open(source: str | Path, task: str, read: Callable[[Path], Checkpoint]) -> Checkpoint:
+    """Read the model to begin with; its skills, if it has any, are not what is trained."""
     folder = find(source)
     recurrent = is_recurrent(folder)
     require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
-    return folder
+    found = read(folder)
+    fits = TASK_SPECS[task].capitals or not Model(found).tokenizer.tells_capitals
+    require(fits, f"{source} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+    return found
 
 
-def _read(spec: TaskSpec, data: Path | str, columns: Columns | None, recipe: Finetune) -> list[Any]:
-    examples = spec.read(data, columns or {})
-    return join_documents(examples) if recipe.documents else examples
-
-
-def _check_options(task: str, spec: TaskSpec, recipe: Finetune, dev: Path | str | None) -> None:
+def _read(
+    task: str, data: Path | str, dev: Path | str | None, recipe: Finetune, columns: Columns | None
+) -> dict[str, Sequence[Any]]:
+    """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
+    spec = find_task(task)
     require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
@@ -195,11 +187,9 @@ def _check_options(task: str, spec: TaskSpec, recipe: Finetune, dev: Path | str 
         require(not value or name in spec.options, f"objective.{name} is not for the task {task}; leave it out")
     metric = recipe.train.metric
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
-
-
-def _check_start(model: Model, task: str, spec: TaskSpec, source: str | Path) -> None:
-    fits = spec.capitals or not model.tokenizer.tells_capitals
-    require(fits, f"{source} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+    files = {"train": data} | ({} if dev is None else {"dev": dev})
+    join = join_documents if recipe.documents else list
+    return {name: join(spec.read(file, columns or {})) for name, file in files.items()}
 
 
 def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:
@@ -216,7 +206,7 @@ def _evaluate_each_epoch(settings: Settings, batches: ShuffledBatches) -> Settin
 
 
 def _set_dropout(model: Model, rate: float) -> None:
-    require(0 <= rate < 1, f"dropout is a share in [0, 1), got {rate}", BadConfig)
+    require(0 <= rate < 1, f"dropout is a share in [0, 1), got {rate}")
     for part in model.network.modules():
         if isinstance(part, nn.Dropout):
             part.p = rate
@@ -246,11 +236,3 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
         scale=scale,
     )
     write_skill(described, model.network, folder)
-
-
-def _merge_adapters(model: Model) -> None:
-    """Make the adapters part of the weights, so that the folder is an ordinary one."""
-    for module in model.network.modules():
-        if isinstance(module, LoRA):
-            module.merge()
-    remove_lora(model.network)

@@ -1,8 +1,8 @@
 """Pre-training of language models: the next token (GPT-2, LSTM), spans (T5), permutations (XLNet), ELMo."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -14,7 +14,7 @@ from clearhead.data.pretraining import NeighbourTargets, PackedText, RunningText
 from clearhead.data.rng import BatchSource
 from clearhead.data.seq2seq import SpanCorruptedBatches, SpanCorruption
 from clearhead.data.shards import Shards
-from clearhead.errors import BadConfig
+from clearhead.errors import require
 from clearhead.hub.checkpoint import recurrent_checkpoint
 from clearhead.hub.config import read_config
 from clearhead.io import read_object
@@ -24,14 +24,7 @@ from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import without_dropout
-from clearhead.training.recipes.run import (
-    RunOptions,
-    check_fit,
-    check_tokenizer,
-    rounded_vocabulary,
-    train_on_text,
-    validation_metrics,
-)
+from clearhead.training.recipes.run import RunOptions, check_fit, check_tokenizer, rounded_vocabulary, train_on_text
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import BidirectionalLM, CausalLM, PermutationLM, Translation
 from clearhead.training.tasks.task import Task
@@ -61,8 +54,7 @@ FAMILIES = {
 }
 # the family that an objective is tried with first
 DEFAULT_FAMILY: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
-
-_TASKS: dict[str, Callable[[Any], Task]] = {
+TASKS: dict[str, Callable[[Any], Task]] = {
     "causal": CausalLM,
     "spans": Translation,
     "permutation": PermutationLM,
@@ -110,15 +102,13 @@ def recipe_for(
         plan = recipe_for(model_type(start), None, objective)
         return replace(plan, model=read_config(start).config)
     family = DEFAULT_FAMILY.get(objective or "", "gpt2") if family is None else family
-    if family not in FAMILIES:
-        raise BadConfig(f"{family!r} does not learn by {objective!r}; choose one of {', '.join(FAMILIES)}")
+    known = ", ".join(FAMILIES)
+    require(family in FAMILIES, f"{family!r} does not learn by {objective!r}; choose one of {known}")
     spec = FAMILIES[family]
-    if objective not in (None, spec.objective):
-        raise BadConfig(f"{family} learns by {spec.objective!r}, not by {objective!r}; leave the objective out")
-    if (preset or "mini") not in spec.presets:
-        raise BadConfig(f"{family} has no preset {preset!r}; choose one of {', '.join(spec.presets)}")
-    config = spec.presets[preset or "mini"]
-    config = config if family == "elmo" else without_dropout(config)
+    own, size = objective in (None, spec.objective), preset or "mini"
+    require(own, f"{family} learns by {spec.objective!r}, not by {objective!r}; leave the objective out")
+    require(size in spec.presets, f"{family} has no preset {preset!r}; choose one of {', '.join(spec.presets)}")
+    config = spec.presets[size] if family == "elmo" else without_dropout(spec.presets[size])
     plan = Language(family=family, model=config, objective=spec.objective, **spec.recipe)
     return replace(plan, train=replace(plan.train, **spec.train))
 
@@ -144,20 +134,13 @@ def pretrain_language(
     model = build(recipe, tokenizer, start)
     if model.family not in RECURRENT_FAMILIES:
         check_fit(model, recipe.length)
-    result = train_on_text(
-        task_of(recipe.objective, model.network),
-        model,
-        corpus,
-        out,
-        recipe,
-        batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
-        measure=_metrics,
-        **options,
+    task = TASKS[recipe.objective](model.network)
+    return model, train_on_text(
+        task, model, corpus, out, recipe, batches=partial(batches, recipe, tokenizer), **options
     )
-    return model, result
 
 
-def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) -> BatchSource:
+def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
     """Make the batches of a recipe."""
     seed = recipe.train.seed
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
@@ -169,11 +152,6 @@ def batches(recipe: Language, shards: Shards, tokenizer: Tokenizer, split: str) 
     if recipe.objective == "bidirectional":
         return NeighbourTargets(texts)
     return PermutedBatches(texts, tokenizer, share=recipe.share, seed=seed)
-
-
-def task_of(objective: Objective, network: Any) -> Task:
-    """The task of an objective."""
-    return _TASKS[objective](network)
 
 
 def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Model:
@@ -203,9 +181,3 @@ def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> 
         return Model(recurrent_checkpoint(recipe.family, network, tokenizer))
     head = "permutation_lm" if recipe.objective == "permutation" else "causal_lm"
     return Model.create(config, tokenizer, heads={head: config.vocab_size})
-
-
-def _metrics(task: Task, validation: BatchSource, device: str) -> dict[str, float]:
-    """Measure on text never trained on: the loss, and the perplexity of tokens, which depends on the tokenizer."""
-    found = validation_metrics(task, validation, device)
-    return {**found, "perplexity": math.exp(sum(found.values()) / len(found))}

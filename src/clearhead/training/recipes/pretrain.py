@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -13,7 +14,7 @@ from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards
-from clearhead.errors import BadConfig, require
+from clearhead.errors import require
 from clearhead.hub.checkpoint import fresh_heads
 from clearhead.hub.config import NAMES
 from clearhead.models import ENCODERS
@@ -23,15 +24,8 @@ from clearhead.nn.heads import Network
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import TrainResult
-from clearhead.training.recipes.run import (
-    RunOptions,
-    check_fit,
-    check_tokenizer,
-    is_done,
-    rounded_vocabulary,
-    train_on_text,
-    validation_metrics,
-)
+from clearhead.training.recipes import run
+from clearhead.training.recipes.run import RunOptions
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs, Pairs, ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.task import Task
@@ -93,29 +87,24 @@ def pretrain(
     `start` is a checkpoint folder to begin with instead. For the other options see `recipes.run.RunOptions`.
     """
     task, model, generator = build(recipe.objective, recipe.model, tokenizer, seed=recipe.train.seed, start=start)
-    check_fit(model, recipe.length)
-    result = train_on_text(
-        task,
-        model,
-        corpus,
-        out,
-        recipe,
-        batches=lambda shards, split: batches(recipe, shards, tokenizer, split),
-        measure=validation_metrics,
-        settings=_compiled(recipe.train, options),
-        **options,
-    )
-    if generator is not None and is_done(result):
+    run.check_fit(model, recipe.length)
+    settings = recipe.train
+    if settings.compile is None:  # a minute of it is little of a pre-training
+        gpu = options.get("device", "cpu").startswith("cuda")
+        settings = replace(settings, compile=gpu and not options.get("shard", False))
+    of_split = partial(batches, recipe, tokenizer)
+    result = run.train_on_text(task, model, corpus, out, recipe, batches=of_split, settings=settings, **options)
+    if generator is not None and run.is_done(result):
         generator.save(out / GENERATOR)
     return model, result
 
 
-def batches(recipe: Pretrain, shards: Shards, tokenizer: Tokenizer, split: str) -> BatchSource:
+def batches(recipe: Pretrain, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
     """Make the masked batches of a recipe."""
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
     plain: BatchSource
     if not recipe.objective.endswith(("+next", "+order")):
-        require(not recipe.singles, f"singles={recipe.singles} is for objectives with pairs; leave it out", BadConfig)
+        require(not recipe.singles, f"singles={recipe.singles} is for objectives with pairs; leave it out")
         plain = PackedText(shards, tokenizer, split=split, **sizes)
     else:
         kind: Literal["next", "order"] = "next" if recipe.objective.endswith("+next") else "order"
@@ -129,13 +118,13 @@ def build(
     """Make a task, its model and its generator, with fresh weights or those in the folder `start`."""
     torch.manual_seed(seed)
     if start is None:
-        config = replace(config, vocab_size=rounded_vocabulary(tokenizer), pad_token_id=tokenizer.pad_id)
+        config = replace(config, vocab_size=run.rounded_vocabulary(tokenizer), pad_token_id=tokenizer.pad_id)
     able = [name for name in ENCODERS if set(HEADS[objective]) <= NAMES[name].heads.keys()]
-    if type(config) not in [ENCODERS[name].config for name in able]:
-        raise BadConfig(
-            f"{type(config).__name__.removesuffix('Config')} has not the heads of objective {objective!r}; "
-            f"choose a family that has: {', '.join(able)}"
-        )
+    family = type(config).__name__.removesuffix("Config")
+    require(
+        type(config) in [ENCODERS[name].config for name in able],
+        f"{family} has not the heads of objective {objective!r}; choose a family that has: {', '.join(able)}",
+    )
     model = _model(config, tokenizer, HEADS[objective], start)
     if objective == "masked":
         return MaskedLM(model.network), model, None
@@ -170,7 +159,7 @@ def _model(config: Any, tokenizer: Tokenizer, heads: Mapping[str, int | None], s
     if start is None:
         return Model.create(config, tokenizer, heads=outputs)
     model = load(start)
-    check_tokenizer(start, model.tokenizer, tokenizer)
+    run.check_tokenizer(start, model.tokenizer, tokenizer)
     trained = {name: head for name, head in model.network.heads.items() if name in outputs}
     fresh = fresh_heads(model.checkpoint.description.family, model.encoder, outputs)
     network = Network(model.encoder, {**fresh, **trained})
@@ -179,11 +168,9 @@ def _model(config: Any, tokenizer: Tokenizer, heads: Mapping[str, int | None], s
 
 def preset(family: str, name: str) -> Any:
     """Look up the configuration of a family and a size, without dropout."""
-    if family not in ENCODERS:
-        raise BadConfig(f"there is no family {family!r}; choose one of {', '.join(ENCODERS)}")
+    require(family in ENCODERS, f"there is no family {family!r}; choose one of {', '.join(ENCODERS)}")
     presets: dict[str, Any] = import_module(ENCODERS[family].config.__module__).PRESETS
-    if name not in presets:
-        raise BadConfig(f"{family} has no preset {name!r}; choose one of {', '.join(presets)}")
+    require(name in presets, f"{family} has no preset {name!r}; choose one of {', '.join(presets)}")
     return without_dropout(presets[name])
 
 
@@ -191,12 +178,3 @@ def without_dropout(config: Any) -> Any:
     """The same configuration with all dropout rates at 0; a classifier keeps the one that stands for its own."""
     rates = [name for name, value in asdict(config).items() if "drop" in name and isinstance(value, float)]
     return replace(config, **dict.fromkeys(rates, 0.0))
-
-
-def _compiled(settings: Settings, options: RunOptions) -> Settings:
-    """Compile on a GPU unless the recipe says no: a minute of it is little of a pre-training."""
-    if settings.compile is not None:
-        return settings
-    return replace(
-        settings, compile=options.get("device", "cpu").startswith("cuda") and not options.get("shard", False)
-    )

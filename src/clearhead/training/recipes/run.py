@@ -1,5 +1,6 @@
 """The frame of every recipe: tokenise once, train in a folder, measure, and save the model with its card."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,8 +28,6 @@ from clearhead.training.monitor import Report, read_rows
 from clearhead.training.settings import Settings, as_toml, fingerprint
 from clearhead.training.tasks.task import Task
 
-Measure = Callable[[Task, BatchSource, str], Mapping[str, float]]  # task, validation batches, device
-
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
@@ -50,17 +49,6 @@ class RunOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """What a card says of training. `facts` are rows such as "training data"; metrics may be none."""
-
-    facts: Mapping[str, str]
-    recipe: Any
-    result: TrainResult
-    metrics: Mapping[str, float]
-    command: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class FinetuneResult:
     """A fine-tuned model, how its run ended, and its metrics on the development data."""
 
@@ -77,7 +65,7 @@ def train_on_text(
     recipe: Any,
     *,
     batches: Callable[[Shards, str], BatchSource],
-    measure: Measure | None = None,
+    measured: bool = True,
     settings: Settings | None = None,
     facts: Mapping[str, str] | None = None,
     base_model: str | None = None,
@@ -85,8 +73,8 @@ def train_on_text(
 ) -> TrainResult:
     """Tokenise the corpus, train the task in `out`, and save the model with its card; a stopped run goes on.
 
-    `batches` makes those of a split, "train" or "validation". For `settings` see `run`, for `base_model`
-    `save_with_card`; `facts` begin the card's table.
+    `batches` makes those of a split, "train" or "validation", which is `measured`. For `settings` see `run`, for
+    `base_model` `save_with_card`; `facts` begin the card's table.
     """
     told = model.tokenizer.tells_capitals
     require(not told, "raw text is read without its capitals; begin with the model that looked at none")
@@ -95,15 +83,15 @@ def train_on_text(
     shards = tokenise_once(corpus, model.tokenizer, out / CORPUS, options.get("progress"))
     facts = {**(facts or {}), "corpus": corpus_fact(corpus, shards.tokens)}
     evaluate = None
-    if measure is not None:
-        evaluate = partial(measure, task, batches(shards, "validation"), options.get("device", "cpu"))
+    if measured:
+        validation = batches(shards, "validation")
+        evaluate = partial(validation_metrics, task, validation, options.get("device", "cpu"))
         facts["measured on"] = "text of the corpus that was held out"
     data, source = {"the corpus in tokens": shards.tokens}, batches(shards, "train")
     result = run(task, source, recipe, out, data=data, settings=settings, evaluate=evaluate, **options)
     if is_done(result):
-        metrics, command = last_metrics(out / RUN, result), options.get("command")
-        training = Training(facts=facts, recipe=recipe, result=result, metrics=metrics, command=command)
-        save_with_card(model, out, training, base_model=base_model)
+        section = training_section(recipe, result, facts, last_metrics(out / RUN, result), options.get("command"))
+        save_with_card(model, out, section, base_model=base_model)
     return result
 
 
@@ -143,16 +131,21 @@ def is_done(result: TrainResult) -> bool:
 
 
 def validation_metrics(task: Task, validation: BatchSource, device: str) -> dict[str, float]:
-    """Mean of each part of the loss on text never trained on, and the perplexity of masked words if they are asked."""
+    """Mean of each part of the loss on text never trained on, and the perplexity of the words that are asked for.
+
+    Where a model reads both ways, that is of the mean loss; it depends on the tokenizer.
+    """
     sums: dict[str, list[tuple[float, int]]] = {}
     for index in range(min(_VALIDATION_BATCHES, max(validation.batches_in(1), 1))):
         for part, loss in task.losses(validation.batch(index).to(device)).items():
             sums.setdefault(part, []).append((float(loss.total), int(loss.count)))
     means = {part: sum(total for total, _ in rows) / sum(n for _, n in rows) for part, rows in sums.items()}
-    if "masked_lm" not in sums:  # a student may learn relations alone
-        return means
-    losses, counts = zip(*sums["masked_lm"], strict=True)
-    return {**means, "perplexity": perplexity(losses, counts)}
+    if "masked_lm" in sums:
+        losses, counts = zip(*sums["masked_lm"], strict=True)
+        return {**means, "perplexity": perplexity(losses, counts)}
+    asked = [mean for part, mean in means.items() if part in ("next", "previous", "words")]
+    # a student may learn relations alone
+    return {**means, "perplexity": math.exp(sum(asked) / len(asked))} if asked else means
 
 
 def learn_vocabulary_once(
@@ -219,48 +212,45 @@ def without_attention_dropout(network: nn.Module) -> None:
             module.dropout = 0.0
 
 
-def save_with_card(model: Model, folder: Path, training: Training, *, base_model: str | None = None) -> None:
-    """Save the model and, where there is none yet, a README.md that says what it is and how it was trained.
+def save_with_card(model: Model, folder: Path, section: str, *, base_model: str | None = None) -> None:
+    """Save the model and, where there is none yet, a README.md that says what it is, with a section on its training.
 
     `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
     """
     model.save(folder)
-    name = folder.resolve().name
-    base_model = None if base_model is None or Path(base_model).exists() else base_model
-    sentences = model.checkpoint.sentence is not None
     card = model_card(
-        read_config(folder), name=name, parameters=model.parameters, sentences=sentences, base_model=base_model
+        read_config(folder),
+        name=folder.resolve().name,
+        parameters=model.parameters,
+        sentences=model.checkpoint.sentence is not None,
+        base_model=None if base_model is None or Path(base_model).exists() else base_model,
     )
-    write_card(f"{card}\n{training_section(training)}", folder)
+    write_card(f"{card}\n{section}", folder)
 
 
-def training_section(training: Training) -> str:
-    """Write what a card says of training, in markdown."""
-    result = training.result
+def training_section(
+    recipe: Any,
+    result: TrainResult,
+    facts: Mapping[str, str],
+    metrics: Mapping[str, float],
+    command: str | None = None,
+) -> str:
+    """Write what a card says of training, in markdown; `facts` are rows such as "training data"."""
     length = f"{result.step:,} steps, {result.tokens:,} tokens, {result.elapsed / 60:,.2f} minutes ({result.exit})"
-    facts = {**training.facts, "length": length, "seed": str(training.recipe.train.seed)}
-    parts = [_table(("training", ""), facts)]
-    if training.metrics:
-        metrics = {name: f"{value:,.3f}".rstrip("0").rstrip(".") for name, value in training.metrics.items()}
-        parts.append(_table(("figure", "value"), metrics))
-    else:
-        parts.append("It was not measured.")
-    if training.command is not None:
-        parts.append(f"```sh\n{training.command}\n```")
-    parts.append(f"The recipe, as `--recipe` reads it:\n\n```toml\n{as_toml(training.recipe)}```")
+    parts = [_table("training", "", {**facts, "length": length, "seed": str(recipe.train.seed)})]
+    numbers = {name: f"{value:,.3f}".rstrip("0").rstrip(".") for name, value in metrics.items()}
+    parts.append(_table("figure", "value", numbers) if numbers else "It was not measured.")
+    if command is not None:
+        parts.append(f"```sh\n{command}\n```")
+    parts.append(f"The recipe, as `--recipe` reads it:\n\n```toml\n{as_toml(recipe)}```")
     return "## How it was trained\n\n" + "\n\n".join(parts) + "\n"
 
 
 def last_metrics(folder: Path, result: TrainResult) -> dict[str, float]:
     """What a run measured on the weights that it ended with."""
     step = result.step if result.best_step is None else result.best_step
-    rows = [row for row in read_rows(folder) if row["step"] == step]
-    return {
-        name.removeprefix(_MEASURED): value
-        for row in rows
-        for name, value in row.items()
-        if name.startswith(_MEASURED) and value is not None
-    }
+    found = [item for row in read_rows(folder) if row["step"] == step for item in row.items() if item[1] is not None]
+    return {name.removeprefix(_MEASURED): value for name, value in found if name.startswith(_MEASURED)}
 
 
 def corpus_fact(corpus: Corpus, tokens: int) -> str:
@@ -270,10 +260,7 @@ def corpus_fact(corpus: Corpus, tokens: int) -> str:
     return f"{', '.join(names[:_SHOWN])}{more} ({tokens:,} tokens)"
 
 
-def _table(head: tuple[str, str], rows: Mapping[str, str]) -> str:
-    lines = [head, ("---", "---"), *rows.items()]
-    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+def _table(first: str, second: str, rows: Mapping[str, str]) -> str:
+    lines = [(first, second), ("---", "---"), *rows.items()]
+    cells = [[" ".join(text.replace("|", "\\|").split()) for text in line] for line in lines]
+    return "\n".join(f"| {name} | {value} |" for name, value in cells)

@@ -9,48 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from clearhead.data import encode, formats
 from clearhead.data.dataset import TokenizedDataset
-from clearhead.data.encode import (
-    encode_answers,
-    encode_choices,
-    encode_instructions,
-    encode_pairs,
-    encode_tags,
-    encode_texts,
-)
 from clearhead.data.examples import Labels
-from clearhead.data.formats import (
-    is_dream,
-    parse_classes,
-    parse_grade,
-    parse_score,
-    read_choices,
-    read_conll,
-    read_dream,
-    read_instructions,
-    read_pairs,
-    read_questions,
-    read_squad,
-    read_texts,
-    read_words,
-)
-from clearhead.errors import BadConfig, BadInput, WrongTask, require
+from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
-from clearhead.training.tasks.classification import (
-    Classify,
-    ClassifyWithLM,
-    Contrastive,
-    CosineRegression,
-    FindSpans,
-    MultiLabel,
-    MultipleChoice,
-    Regress,
-    SimilarityRanking,
-    TagTokens,
-)
+from clearhead.training.tasks import classification as tasks
 from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
@@ -59,7 +26,7 @@ Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the co
 
 def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
     """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
-    examples = read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
+    examples = formats.read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
     largest = max((example.score or 0.0 for example in examples), default=0.0)
     scale = 5.0 if largest > 1 else 1.0
     return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
@@ -69,34 +36,30 @@ def _read_tagged(source: Path | str, columns: Columns) -> list[Any]:
     """CoNLL's columns, or records with lists of words and tags."""
     named = _renamed(columns, "tag", text="words", label="tags")
     if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
-        return list(read_words(source, **named))
-    require(
-        not named, f"{source} is read as CoNLL, whose columns have no names; leave --text and --label out", BadInput
-    )
-    return list(read_conll(source, iob2=True))
+        return formats.read_words(source, **named)
+    unnamed = f"{source} is read as CoNLL, whose columns have no names"
+    require(not named, f"{unnamed}; leave --text and --label out", BadInput)
+    return formats.read_conll(source, iob2=True)
 
 
 def _read_questions(source: Path | str, columns: Columns) -> list[Any]:
     """SQuAD's own layout, or flat records with the same names."""
     _renamed(columns, "answer")
-    return list(read_squad(source) if str(source).endswith(".json") else read_questions(source))
+    return formats.read_squad(source) if str(source).endswith(".json") else formats.read_questions(source)
 
 
 def _read_choices(source: Path | str, columns: Columns) -> list[Any]:
     """DREAM's own layout, or records with a context and choices."""
     named = _renamed(columns, "choose", text="context", pair="choices", label="label")
-    return list(read_dream(source) if is_dream(source) else read_choices(source, **named))
+    return formats.read_dream(source) if formats.is_dream(source) else formats.read_choices(source, **named)
 
 
 def _read_search(source: Path | str, columns: Columns) -> list[Any]:
     """Queries with a passage each, and how relevant it is: 0 is not at all."""
-    rows = read_texts(source, parse=parse_grade, **columns)
-    require(
-        all(row.pair is not None for row in rows),
-        f"{source} has no passages beside its queries; name their column with --pair",
-        BadInput,
-    )
-    return list(rows)
+    rows = formats.read_texts(source, parse=formats.parse_grade, **columns)
+    paired = all(row.pair is not None for row in rows)
+    require(paired, f"{source} has no passages beside its queries; name their column with --pair", BadInput)
+    return rows
 
 
 def _renamed(columns: Columns, task: str, **names: str) -> dict[str, Any]:
@@ -119,10 +82,9 @@ class ObjectiveOptions:
     lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
 
     def __post_init__(self) -> None:
-        smoothing = self.label_smoothing
-        require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}", BadConfig)
-        weight = self.lm_weight
-        require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}", BadConfig)
+        smoothing, weight = self.label_smoothing, self.lm_weight
+        require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
+        require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +92,7 @@ class TaskSpec:
     """One task. `head` is None where the encoder itself is trained."""
 
     read: Reader
-    find_labels: Callable[[Sequence[Any]], Labels] | None = None
+    labels: Callable[[Sequence[Any]], Labels | None] = lambda examples: None  # those that occur, if it has any
     tokenise: Callable[..., TokenizedDataset]  # of examples, tokenizer, labels if there are any, and length=
     task: Callable[[Model, TokenizedDataset, ObjectiveOptions], Task]
     head: str | None
@@ -138,10 +100,6 @@ class TaskSpec:
     problem: str | None = None
     options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
-
-    def labels(self, examples: Sequence[Any]) -> Labels | None:
-        """Gather the labels that occur, if the task has any."""
-        return None if self.find_labels is None else self.find_labels(examples)
 
     def encode(
         self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
@@ -177,24 +135,22 @@ def _class_options(model: Model, encoded: TokenizedDataset, target: str, options
 def _classify(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     given = _class_options(model, encoded, "classes", options)
     if not options.lm_weight:
-        return Classify(model.network, **given)
-    family = model.checkpoint.description.family
-    require(
-        isinstance(model.encoder, Gpt2), f"lm_weight is for gpt2, which reads forwards; this is {family}", WrongTask
-    )
-    return ClassifyWithLM(model.network, weight=options.lm_weight, **given)
+        return tasks.Classify(model.network, **given)
+    hint = f"lm_weight is for gpt2, which reads forwards; this is {model.checkpoint.description.family}"
+    require(isinstance(model.encoder, Gpt2), hint, WrongTask)
+    return tasks.ClassifyWithLM(model.network, weight=options.lm_weight, **given)
 
 
 def _tag(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
-    return TagTokens(model.network, **_class_options(model, encoded, "tags", options))
+    return tasks.TagTokens(model.network, **_class_options(model, encoded, "tags", options))
 
 
 def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     vector = model.checkpoint.sentence or SentenceVector("mean")
     if "similarity" in encoded.targets:
-        return (SimilarityRanking if options.ranking else CosineRegression)(model.network, vector)
+        return (tasks.SimilarityRanking if options.ranking else tasks.CosineRegression)(model.network, vector)
     require(not options.ranking, "ranking=true needs pairs with scores; these have none", BadInput)
-    return Contrastive(model.network, vector)
+    return tasks.Contrastive(model.network, vector)
 
 
 def _instruct(model: Model, *_: Any) -> Task:
@@ -206,9 +162,9 @@ def _instruct(model: Model, *_: Any) -> Task:
 
 TASK_SPECS: dict[str, TaskSpec] = {
     "classify": TaskSpec(
-        read=lambda source, columns: list(read_texts(source, **columns)),
-        find_labels=_classes,
-        tokenise=encode_texts,
+        read=lambda source, columns: formats.read_texts(source, **columns),
+        labels=_classes,
+        tokenise=encode.encode_texts,
         task=_classify,
         head="classes",
         problem="single_label_classification",
@@ -216,18 +172,18 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "label": TaskSpec(
-        read=lambda source, columns: list(read_texts(source, parse=parse_classes, **columns)),
-        find_labels=lambda examples: Labels.of(label for example in examples for label in example.label),
-        tokenise=encode_texts,
-        task=lambda model, *_: MultiLabel(model.network),
+        read=lambda source, columns: formats.read_texts(source, parse=formats.parse_classes, **columns),
+        labels=lambda examples: Labels.of(label for example in examples for label in example.label),
+        tokenise=encode.encode_texts,
+        task=lambda model, *_: tasks.MultiLabel(model.network),
         head="classes",
         problem="multi_label_classification",
         capitals=True,
     ),
     "regress": TaskSpec(
-        read=lambda source, columns: list(read_texts(source, parse=parse_score, **columns)),
-        tokenise=encode_texts,
-        task=lambda model, *_: Regress(model.network),
+        read=lambda source, columns: formats.read_texts(source, parse=formats.parse_score, **columns),
+        tokenise=encode.encode_texts,
+        task=lambda model, *_: tasks.Regress(model.network),
         head="classes",
         outputs=1,
         problem="regression",
@@ -235,8 +191,8 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "tag": TaskSpec(
         read=_read_tagged,
-        find_labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
-        tokenise=lambda *given, length: encode_tags(*given, length=length).encoded,
+        labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
+        tokenise=lambda *given, length: encode.encode_tags(*given, length=length).encoded,
         task=_tag,
         head="tags",
         options=("class_weights", "label_smoothing"),
@@ -244,29 +200,31 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "answer": TaskSpec(
         read=_read_questions,
-        tokenise=encode_answers,
-        task=lambda model, *_: FindSpans(model.network),
+        tokenise=encode.encode_answers,
+        task=lambda model, *_: tasks.FindSpans(model.network),
         head="span",
         outputs=2,
         capitals=True,
     ),
     "choose": TaskSpec(
         read=_read_choices,
-        tokenise=encode_choices,
-        task=lambda model, *_: MultipleChoice(model.network),
+        tokenise=encode.encode_choices,
+        task=lambda model, *_: tasks.MultipleChoice(model.network),
         head="choice",
         outputs=1,
     ),
     "similar": TaskSpec(
         read=_read_similar,
-        tokenise=encode_pairs,
+        tokenise=encode.encode_pairs,
         task=_similar,
         head=None,
         options=("ranking",),
     ),
     "instruct": TaskSpec(
-        read=lambda source, columns: read_instructions(source, text=columns.get("text"), pair=columns.get("pair")),
-        tokenise=encode_instructions,
+        read=lambda source, columns: formats.read_instructions(
+            source, text=columns.get("text"), pair=columns.get("pair")
+        ),
+        tokenise=encode.encode_instructions,
         task=_instruct,
         head="causal_lm",
         outputs=0,

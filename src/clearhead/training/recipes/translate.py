@@ -31,7 +31,7 @@ from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
-from clearhead.training.recipes.run import FinetuneResult, RunOptions, Training, is_done, run, save_with_card
+from clearhead.training.recipes.run import FinetuneResult, RunOptions, is_done, run, save_with_card, training_section
 from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import Translation
 
@@ -62,9 +62,8 @@ class Translate:
     )
 
     def __post_init__(self) -> None:
-        smoothing = self.label_smoothing
+        smoothing, weight = self.label_smoothing, self.agreement
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
-        weight = self.agreement
         require(0 <= weight < inf, f"agreement is a weight of 0 or more, got {weight}; 5 is usual, 0 is none")
         for name in ("tokenizer", "vocabulary"):
             value = getattr(self, name)
@@ -102,16 +101,13 @@ def translate(
     and `dev` are two files, or one table with `columns`; see `data.seq2seq`. For the rest see `recipes.run.RunOptions`.
     """
     recipe = recipe or recipe_for(model)
-    first, second = columns
-    pairs = read_parallel(data, first=first, second=second)
-    measured = read_parallel(dev, first=first, second=second) if dev is not None else []
+    sets = _read(data, dev, columns)
+    pairs, measured = sets["train"], sets.get("dev", [])
     torch.manual_seed(recipe.train.seed)
     translator = prepare(model, pairs, recipe)
     task = Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
-    tokenizers = (
-        translator.tokenizer,
-        translator.tokenizer if recipe.model is not None else Tokenizer.of_targets(find(model)),
-    )
+    words = translator.tokenizer
+    tokenizers = words, words if recipe.model is not None else Tokenizer.of_targets(find(model))
     evaluate = None
     if measured:
         evaluate = partial(_metrics, task, _batches(measured, tokenizers, recipe), options.get("device", "cpu"))
@@ -124,8 +120,8 @@ def translate(
         facts = {"task": "translation", "training data": _named(data, pairs)}
         facts |= {"made from": str(model)} if recipe.model is None else {}
         facts |= {"measured on": _named(dev, measured)} if dev is not None else {}
-        card = Training(facts=facts, recipe=recipe, result=result, metrics=found, command=options.get("command"))
-        save_with_card(translator, out, card, base_model=str(model) if recipe.model is None else None)
+        section = training_section(recipe, result, facts, found, options.get("command"))
+        save_with_card(translator, out, section, base_model=str(model) if recipe.model is None else None)
         if recipe.model is None:
             _keep_targets(find(model), out)
     return FinetuneResult(model=translator, result=result, metrics=found)
@@ -141,15 +137,24 @@ def first_look(
     """Read the pairs of a run by "train" and "dev", and see whether its model can learn from them."""
     if str(model) not in NEW:
         _check_start(model)
-    sets = {"train": data} | ({} if dev is None else {"dev": dev})
+    return _read(data, dev, columns)
+
+
+def _read(
+    data: Sequence[str | Path], dev: Sequence[str | Path] | None, columns: Sequence[str | None]
+) -> dict[str, list[PairExample]]:
     first, second = columns
+    sets = {"train": data} | ({} if dev is None else {"dev": dev})
     return {name: read_parallel(files, first=first, second=second) for name, files in sets.items()}
 
 
 def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) -> Model:
     """Make a new model with a tokenizer for both languages, or load one."""
     if recipe.model is None:
-        return _loaded(model)
+        loaded = load(_check_start(model))
+        writes = loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads
+        require(writes, f"{model} {_WRITES_NOT}", WrongTask)
+        return loaded
     texts = (text for pair in pairs for text in (pair.first, pair.second))
     tokenizer = train_tokenizer(texts=texts, kind=recipe.tokenizer, vocabulary=recipe.vocabulary, lowercase=False)
     ids = {"vocab_size": tokenizer.vocabulary, "pad_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.sep_id}
@@ -178,15 +183,6 @@ def _bleu(translator: Model, pairs: Sequence[PairExample], recipe: Translate) ->
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
     written = translate_texts(translator.network, translator.tokenizer, sources, max_tokens=recipe.length - 1)
     return {"bleu": bleu(references, written).score}
-
-
-def _loaded(model: str | Path) -> Model:
-    folder = _check_start(model)
-    loaded = load(folder)
-    require(
-        loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads, f"{model} {_WRITES_NOT}", WrongTask
-    )
-    return loaded
 
 
 def _check_start(model: str | Path) -> Path:

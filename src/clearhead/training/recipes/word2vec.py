@@ -69,5 +69,6 @@ def train_vectors(
             threshold=recipe.threshold,
         )
 
-    result = train_on_text(NegativeSampling(network), vectors.model, corpus, out, recipe, batches=batches, **options)
+    task = NegativeSampling(network)
+    result = train_on_text(task, vectors.model, corpus, out, recipe, batches=batches, measured=False, **options)
     return vectors, result
