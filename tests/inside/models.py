@@ -8,6 +8,7 @@ from torch import nn
 import clearhead as ch
 from clearhead.hub.skills import tell_capitals
 from clearhead.models.gpt import Gpt2Config
+from clearhead.models.xlnet import XLNetConfig
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
@@ -35,8 +36,10 @@ def small(family="bert", head="masked_lm", outputs=None, layers=4, labels=None):
     torch.manual_seed(0)
     sizes = {**SIZES, "vocab_size": tokenizer().vocabulary, "num_hidden_layers": layers}
     gpt = {"vocab_size": sizes["vocab_size"], "n_embd": 32, "n_head": 4, "n_layer": layers, "n_positions": 64}
+    xlnet = {"vocab_size": sizes["vocab_size"], "d_model": 32, "n_head": 4, "n_layer": layers, "d_inner": 48}
     configs = {
         "gpt2": lambda: Gpt2Config(**gpt, bos_token_id=0, eos_token_id=0),
+        "xlnet": lambda: XLNetConfig(**xlnet, pad_token_id=0),
         "bert": lambda: ch.BertConfig(**sizes),
         "albert": lambda: ch.AlbertConfig(**sizes, embedding_size=16),
         "modernbert": lambda: ch.ModernBertConfig(**sizes, pad_token_id=0, classifier_pooling="mean"),

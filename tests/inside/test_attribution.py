@@ -25,6 +25,7 @@ from clearhead.inside.attribution import (
 )
 from clearhead.inside.faithfulness import Curve, deletion, random_deletion
 from clearhead.inside.trace import trace
+from clearhead.nn.layout import Packed
 from clearhead.pipelines.model import Model
 from inside.models import small
 
@@ -42,6 +43,7 @@ TARGETS = {
     "class, mean of tokens, rotary": lambda: class_target(classifier("modernbert"), TEXT),
     "class, factorised": lambda: class_target(classifier("albert"), TEXT),
     "class, last token": lambda: class_target(classifier("gpt2"), TEXT),
+    "class, last token, distances": lambda: class_target(classifier("xlnet"), TEXT),
     "token": lambda: token_target(small(), "the [MASK] was too tired"),
     "span": lambda: span_target(small(head="span", outputs=2), "where?", "he sat on the bank of the river"),
 }
@@ -103,6 +105,14 @@ def test_rollout_rows_sum_to_one():
     half = [(layer.weights.mean(0) + torch.eye(len(flow))) / 2 for layer in layers]
     assert_close(flow, half[3] @ half[2] @ half[1] @ half[0])
     assert_close(rollout(TARGETS["class"]()), flow[0])
+
+
+@pytest.mark.parametrize(("family", "place"), [("bert", 0), ("gpt2", -1), ("xlnet", -1)])
+def test_the_place_that_a_head_reads_is_the_one_that_moves_its_classes(family, place):
+    target = class_target(classifier(family), TEXT)
+    hidden = torch.randn(len(target.ids), 32, requires_grad=True)
+    (gradient,) = torch.autograd.grad(target.read(hidden, Packed.of([len(hidden)]))[0].sum(), hidden)
+    assert target.read_at == gradient.any(-1).nonzero().flatten().tolist() == [place % len(hidden)]
 
 
 def test_attention_is_read_where_the_head_reads():

@@ -238,7 +238,8 @@ def _positions_read(head: nn.Module, length: int) -> list[int]:
     pooler = getattr(head, "pooler", None)
     if isinstance(pooler, TransformedPooler) and pooler.pool.pooling == "mean":
         return list(range(length))
-    return [length - 1] if isinstance(head, LastTokenHead) else [0]
+    last = isinstance(head, LastTokenHead) or getattr(pooler, "pooling", None) == "last"
+    return [length - 1] if last else [0]
 
 
 def token_target(model: Model, text: str, token: str | None = None) -> Target:
