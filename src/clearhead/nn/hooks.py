@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -64,16 +64,11 @@ def mix_layers(states: Sequence[Tensor] | Tensor, layers: Sequence[int], combine
     low, high = -len(states), len(states) - 1
     for layer in layers:
         require(low <= layer <= high, f"layer {layer} is not there; this model has layers 0 to {high}", BadInput)
-    chosen = torch.stack([states[layer] for layer in layers])
-    match combine:
-        case "mean":
-            return chosen.mean(0)
-        case "sum":
-            return chosen.sum(0)
-        case "concat":
-            return torch.cat(list(chosen), -1)
-        case _:
-            raise BadInput(f"combine={combine!r} is not known; choose mean, sum or concat")
+    require(combine in get_args(Combine), f"combine={combine!r} is not known; choose mean, sum or concat", BadInput)
+    chosen = [states[layer] for layer in layers]
+    if combine == "concat":
+        return torch.cat(chosen, -1)
+    return torch.stack(chosen).mean(0) if combine == "mean" else torch.stack(chosen).sum(0)
 
 
 def hidden_states(

@@ -25,22 +25,19 @@ def regression(logits: Tensor, scores: Tensor) -> Loss:
     return Loss(F.mse_loss(logits.float().squeeze(-1), scores.float(), reduction="sum"), scores.shape[0])
 
 
-def owners(sizes: Tensor, items: int) -> Tensor:
-    """Tell which group each item belongs to: sizes (G,) -> (N,); `items` is their sum, known without a transfer."""
-    return torch.repeat_interleave(sizes.long(), output_size=items)
+def group_log_softmax(logits: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-softmax of each column over each group's own items, (N, C), and each group's largest, (G, C); sizes (G,)."""
+    x, groups = logits.float(), sizes.shape[0]
+    owner = torch.repeat_interleave(sizes.long(), output_size=x.shape[0])  # whose sum is known without a transfer
 
+    def largest(x: Tensor) -> Tensor:
+        lowest = x.new_full((groups, x.shape[1]), -torch.inf)
+        return lowest.scatter_reduce(0, owner.unsqueeze(-1).expand_as(x), x, "amax")
 
-def group_max(x: Tensor, owner: Tensor, groups: int) -> Tensor:
-    """Take the largest value of each column in each group: (N, C) -> (G, C)."""
-    lowest = x.new_full((groups, x.shape[1]), -torch.inf)
-    return lowest.scatter_reduce(0, owner.unsqueeze(-1).expand_as(x), x, "amax")
-
-
-def group_log_softmax(x: Tensor, owner: Tensor, groups: int) -> Tensor:
-    """Take the log-softmax of each column over each group's own items: (N, C) -> (N, C)."""
-    shifted = x - group_max(x.detach(), owner, groups)[owner]
+    shifted = x - largest(x.detach())[owner]
     sums = x.new_zeros(groups, x.shape[1]).index_add(0, owner, shifted.exp())
-    return shifted - sums.log()[owner]
+    log_probs = shifted - sums.log()[owner]
+    return log_probs, largest(log_probs.detach())
 
 
 def answer_span(logits: Tensor, layout: Packed, starts: Tensor, ends: Tensor) -> Loss:
@@ -48,13 +45,12 @@ def answer_span(logits: Tensor, layout: Packed, starts: Tensor, ends: Tensor) ->
 
     A sequence whose start or end lies outside it is ignored. The loss is the mean of the two.
     """
-    owner = owners(layout.offsets.diff(), logits.shape[0])
-    log_probs = group_log_softmax(logits.float(), owner, layout.batch)  # (N, 2)
+    log_probs, best = group_log_softmax(logits, layout.offsets.diff())  # (N, 2), (B, 2)
     inside = answerable(layout, starts, ends).unsqueeze(-1)  # (B, 1)
     places = layout.offsets[:-1].unsqueeze(-1) + torch.stack([starts, ends], -1)  # (B, 2)
     # a place that is ignored may lie anywhere; any token will do for it
     chosen = log_probs.gather(0, places.where(inside, 0)).where(inside, 0.0)
-    right = (chosen >= group_max(log_probs.detach(), owner, layout.batch)) & inside
+    right = (chosen >= best) & inside
     count = inside.sum()
     return Loss(-chosen.sum() / 2, count, {"accuracy": (right.all(-1).sum(), count)})
 
@@ -71,11 +67,9 @@ def multiple_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
     The softmax goes over each question's own candidates, however many there are.
     """
     count = choices.shape[0]
-    owner = owners(choices, logits.shape[0])
-    log_probs = group_log_softmax(logits.float(), owner, count)  # (B, 1)
+    log_probs, best = group_log_softmax(logits, choices)  # (B, 1), (Q, 1)
     chosen = log_probs[choices.cumsum(0) - choices + choice]  # (Q, 1)
-    right = chosen >= group_max(log_probs.detach(), owner, count)
-    return Loss(-chosen.sum(), count, {"accuracy": (right.sum(), count)})
+    return Loss(-chosen.sum(), count, {"accuracy": ((chosen >= best).sum(), count)})
 
 
 def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0) -> Loss:
