@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from clearhead.errors import require
-from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks, sizes
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 
@@ -60,13 +60,11 @@ class Albert(Encoder):
 
 def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs; those that read [CLS] share one pooler."""
-    config, width = albert.config, albert.config.hidden_size
+    config, width, token = albert.config, albert.config.hidden_size, albert.embeddings.token
     dropout = config.classifier_dropout_prob
     pooler = Pooler(width, act="tanh")
     makers: HeadMakers = {
-        "masked_lm": lambda _: MaskedLMHead(
-            width, albert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, token, act=config.hidden_act, norm_eps=config.layer_norm_eps),
         "pooled": lambda _: pooler,
         "sentence_order": lambda n: SequenceHead(pooler, width, n, dropout),
         "classes": lambda n: SequenceHead(pooler, width, n, dropout),
@@ -77,16 +75,10 @@ def heads(albert: Albert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     return build_heads(makers, outputs, _INIT_STD)
 
 
-def _preset(layers: int, width: int, heads: int) -> AlbertConfig:
-    return AlbertConfig(
-        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width
-    )
-
-
 # table 1, as released (version 2: without dropout)
 PRESETS = {
-    "base": _preset(12, 768, 12),
-    "large": _preset(24, 1024, 16),
-    "xlarge": _preset(24, 2048, 16),
-    "xxlarge": _preset(12, 4096, 64),
+    "base": AlbertConfig(**sizes(12, 768, 12)),
+    "large": AlbertConfig(**sizes(24, 1024, 16)),
+    "xlarge": AlbertConfig(**sizes(24, 2048, 16)),
+    "xxlarge": AlbertConfig(**sizes(12, 4096, 64)),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks, sizes
 from clearhead.nn.embeddings import SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 
@@ -49,13 +49,11 @@ class Bert(Encoder):
 
 def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs; those that read [CLS] share one pooler."""
-    config, width = bert.config, bert.config.hidden_size
+    config, width, token = bert.config, bert.config.hidden_size, bert.embeddings.token
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
     pooler = Pooler(width, act="tanh")
     makers: HeadMakers = {
-        "masked_lm": lambda _: MaskedLMHead(
-            width, bert.embeddings.token, act=config.hidden_act, norm_eps=config.layer_norm_eps
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, token, act=config.hidden_act, norm_eps=config.layer_norm_eps),
         "pooled": lambda _: pooler,
         "next_sentence": lambda n: SequenceHead(pooler, width, n),
         "classes": lambda n: SequenceHead(pooler, width, n, dropout),
@@ -66,18 +64,12 @@ def heads(bert: Bert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     return build_heads(makers, outputs, config.initializer_range)
 
 
-def _preset(layers: int, width: int, heads: int) -> BertConfig:
-    return BertConfig(
-        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width
-    )
-
-
 # Devlin et al. 2018 (base, large) and Turc et al. 2019 (the small ones)
 PRESETS = {
-    "tiny": _preset(2, 128, 2),
-    "mini": _preset(4, 256, 4),
-    "small": _preset(4, 512, 8),
-    "medium": _preset(8, 512, 8),
-    "base": _preset(12, 768, 12),
-    "large": _preset(24, 1024, 16),
+    "tiny": BertConfig(**sizes(2, 128, 2)),
+    "mini": BertConfig(**sizes(4, 256, 4)),
+    "small": BertConfig(**sizes(4, 512, 8)),
+    "medium": BertConfig(**sizes(8, 512, 8)),
+    "base": BertConfig(**sizes(12, 768, 12)),
+    "large": BertConfig(**sizes(24, 1024, 16)),
 }

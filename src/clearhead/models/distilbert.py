@@ -60,19 +60,16 @@ class DistilBert(Encoder):
         self.blocks = post_norm_blocks(config, config.num_hidden_layers)
         initialise(self, config.initializer_range)
         if config.sinusoidal_pos_embds:
+            table = sinusoidal_interleaved(config.max_position_embeddings, config.dim)
             with torch.no_grad():
-                self.embeddings.position.weight.copy_(
-                    sinusoidal_interleaved(config.max_position_embeddings, config.dim)
-                )
+                self.embeddings.position.weight.copy_(table)
 
 
 def heads(distilbert: DistilBert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs."""
-    config, width = distilbert.config, distilbert.config.dim
+    config, width, token = distilbert.config, distilbert.config.dim, distilbert.embeddings.token
     makers: HeadMakers = {
-        "masked_lm": lambda _: MaskedLMHead(
-            width, distilbert.embeddings.token, act=config.activation, norm_eps=config.layer_norm_eps
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, token, act=config.activation, norm_eps=config.layer_norm_eps),
         "classes": lambda n: SequenceHead(Pooler(width, act="relu"), width, n, config.seq_classif_dropout),
         "choice": lambda n: SequenceHead(Pooler(width, act="relu"), width, n, config.seq_classif_dropout),
         "tags": lambda n: TokenHead(width, n, config.dropout),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks, sizes
 from clearhead.nn.embeddings import FactorisedEmbeddings, SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, ReplacedTokenHead, SequenceHead, TokenHead, build_heads
 
@@ -53,13 +53,11 @@ class Electra(Encoder):
 
 def heads(electra: Electra, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs."""
-    config, width = electra.config, electra.config.hidden_size
+    config, width, token = electra.config, electra.config.hidden_size, electra.embeddings.token
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
     makers: HeadMakers = {
         # gelu here and before classes and choices, whatever the blocks use, as published
-        "masked_lm": lambda _: MaskedLMHead(
-            width, electra.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, token, act="gelu", norm_eps=config.layer_norm_eps),
         "replaced": lambda _: ReplacedTokenHead(width, act=config.hidden_act),
         "classes": lambda n: SequenceHead(Pooler(width, act="gelu", dropout=dropout), width, n, dropout),
         "choice": lambda n: SequenceHead(Pooler(width, act="gelu"), width, n, dropout),
@@ -72,12 +70,6 @@ def heads(electra: Electra, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
 # the discriminators of table 6; "small" embeds narrowly
 PRESETS = {
     "small": ElectraConfig(),
-    "base": ElectraConfig(embedding_size=768, hidden_size=768, num_attention_heads=12, intermediate_size=3072),
-    "large": ElectraConfig(
-        embedding_size=1024,
-        hidden_size=1024,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        intermediate_size=4096,
-    ),
+    "base": ElectraConfig(embedding_size=768, **sizes(12, 768, 12)),
+    "large": ElectraConfig(embedding_size=1024, **sizes(24, 1024, 16)),
 }

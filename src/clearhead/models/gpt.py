@@ -56,12 +56,8 @@ class Gpt2(Encoder):
     def __init__(self, config: Gpt2Config) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = PositionedEmbeddings(
-            config.vocab_size,
-            config.n_embd,
-            nn.Embedding(config.n_positions, config.n_embd),
-            dropout=config.embd_pdrop,
-        )
+        position = nn.Embedding(config.n_positions, config.n_embd)
+        self.embeddings = PositionedEmbeddings(config.vocab_size, config.n_embd, position, dropout=config.embd_pdrop)
         norm = partial(nn.LayerNorm, config.n_embd, eps=config.layer_norm_epsilon)
         inner = config.n_inner or 4 * config.n_embd
         self.blocks = nn.ModuleList(

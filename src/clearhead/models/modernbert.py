@@ -67,20 +67,15 @@ class ModernBert(Encoder):
         self.config = config
         norm = partial(nn.LayerNorm, config.hidden_size, eps=config.norm_eps, bias=False)
         self.embeddings = TokenEmbeddings(config.vocab_size, config.hidden_size, norm=norm(), dropout=0.0)
-        head_width = config.hidden_size // config.num_attention_heads
-        global_rotary = Rotary(head_width, config.global_rope_theta, config.max_position_embeddings)
-        local_rotary = Rotary(head_width, config.local_rope_theta, config.max_position_embeddings)
-        window = config.local_attention // 2
-        attentions = [
-            (local_rotary, window) if layer % config.global_attn_every_n_layers else (global_rotary, None)
-            for layer in range(config.num_hidden_layers)
-        ]
+        width, heads, longest = config.hidden_size, config.num_attention_heads, config.max_position_embeddings
+        whole = Rotary(width // heads, config.global_rope_theta, longest), None
+        local = Rotary(width // heads, config.local_rope_theta, longest), config.local_attention // 2
+        every = config.global_attn_every_n_layers
+        attentions = [local if layer % every else whole for layer in range(config.num_hidden_layers)]
         self.blocks = nn.ModuleList(
             PreNormBlock(
-                MultiHeadAttention(
-                    config.hidden_size, config.num_attention_heads, bias=False, rotary=rotary, window=window
-                ),
-                GatedFeedForward(config.hidden_size, config.intermediate_size, act="gelu", bias=False),
+                MultiHeadAttention(width, heads, bias=False, rotary=rotary, window=window),
+                GatedFeedForward(width, config.intermediate_size, act="gelu", bias=False),
                 norm=norm,
                 dropout=0.0,
                 first=layer == 0,
@@ -97,11 +92,9 @@ class ModernBert(Encoder):
 
 def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs; in all of them a transform comes first."""
-    config, width = modernbert.config, modernbert.config.hidden_size
+    config, width, vectors = modernbert.config, modernbert.config.hidden_size, modernbert.embeddings.token
     pooling: Literal["first", "mean"] = "first" if config.classifier_pooling == "cls" else "mean"
-
-    def transform() -> Transform:
-        return Transform(width, act="gelu", norm_eps=config.norm_eps)
+    transform = partial(Transform, width, act="gelu", norm_eps=config.norm_eps)
 
     def sequence(n: int) -> SequenceHead:
         return SequenceHead(TransformedPooler(pooling, transform()), width, n, config.classifier_dropout)
@@ -110,9 +103,7 @@ def heads(modernbert: ModernBert, outputs: Mapping[str, int]) -> dict[str, nn.Mo
         return TokenHead(width, n, config.classifier_dropout, transform())
 
     makers: HeadMakers = {
-        "masked_lm": lambda _: MaskedLMHead(
-            width, modernbert.embeddings.token, act="gelu", norm_eps=config.norm_eps, bias=False
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, vectors, act="gelu", norm_eps=config.norm_eps, bias=False),
         # of our own making, to pre-train these blocks by other objectives than masks alone
         "next_sentence": sequence,
         "replaced": lambda _: ReplacedTokenHead(width, act="gelu"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from clearhead.errors import require
-from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks
+from clearhead.nn.blocks import Encoder, check_transformer, post_norm_blocks, sizes
 from clearhead.nn.embeddings import SummedEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout
@@ -68,14 +68,12 @@ class Roberta(Encoder):
 
 def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     """Build the named heads, each with its number of outputs; choices read the pooler, classes a layer of their own."""
-    config, width = roberta.config, roberta.config.hidden_size
+    config, width, token = roberta.config, roberta.config.hidden_size, roberta.embeddings.token
     dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
     pooler = Pooler(width, act="tanh")
     makers: HeadMakers = {
         # gelu whatever the blocks use, as published
-        "masked_lm": lambda _: MaskedLMHead(
-            width, roberta.embeddings.token, act="gelu", norm_eps=config.layer_norm_eps
-        ),
+        "masked_lm": lambda _: MaskedLMHead(width, token, act="gelu", norm_eps=config.layer_norm_eps),
         "pooled": lambda _: pooler,
         "classes": lambda n: SequenceHead(Pooler(width, act="tanh", dropout=dropout), width, n, dropout),
         "choice": lambda n: SequenceHead(pooler, width, n, dropout),
@@ -85,16 +83,7 @@ def heads(roberta: Roberta, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
     return build_heads(makers, outputs, config.initializer_range)
 
 
-def _preset(layers: int, width: int, heads: int) -> RobertaConfig:
-    return RobertaConfig(
-        num_hidden_layers=layers,
-        hidden_size=width,
-        num_attention_heads=heads,
-        intermediate_size=4 * width,
-        max_position_embeddings=514,
-        type_vocab_size=1,
-        layer_norm_eps=1e-5,
-    )
-
-
-PRESETS = {"base": _preset(12, 768, 12), "large": _preset(24, 1024, 16)}
+PRESETS = {
+    name: RobertaConfig(**size, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5)
+    for name, size in {"base": sizes(12, 768, 12), "large": sizes(24, 1024, 16)}.items()
+}

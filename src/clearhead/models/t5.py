@@ -48,10 +48,8 @@ class T5Config:
         activation(self.act)
         buckets, most = self.relative_attention_num_buckets, self.relative_attention_max_distance
         require(buckets >= 4, f"relative_attention_num_buckets must be at least 4, got {buckets}")
-        require(
-            most > buckets // 2,
-            f"relative_attention_max_distance {most} must be more than half of the {buckets} buckets",
-        )
+        message = f"relative_attention_max_distance {most} must be more than half of the {buckets} buckets"
+        require(most > buckets // 2, message)
 
     @property
     def gated(self) -> bool:
@@ -67,6 +65,8 @@ class T5Config:
 class T5(EncoderDecoder):
     """A source and the target so far to hidden states of the target."""
 
+    max_length = UNLIMITED  # positions are relative
+
     def __init__(self, config: T5Config) -> None:
         super().__init__()
         self.config = config
@@ -77,12 +77,8 @@ class T5(EncoderDecoder):
         cross = partial(CrossAttention, config.d_model, config.num_heads, **sizes)
         kind = GatedFeedForward if config.gated else FeedForward
         feedforward = partial(kind, config.d_model, config.d_ff, act=config.act, bias=False)
-        bias = partial(
-            RelativeBias,
-            config.relative_attention_num_buckets,
-            config.relative_attention_max_distance,
-            config.num_heads,
-        )
+        buckets, most = config.relative_attention_num_buckets, config.relative_attention_max_distance
+        bias = partial(RelativeBias, buckets, most, config.num_heads)
         self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
         self.encoder_bias = bias(bidirectional=True)
         self.encoder_blocks = nn.ModuleList(
@@ -97,11 +93,6 @@ class T5(EncoderDecoder):
         self.decoder_norm = norm()
         self.dropout = nn.Dropout(rate)
         self._initialise()
-
-    @property
-    def max_length(self) -> int:
-        """No text is too long: positions are relative."""
-        return UNLIMITED
 
     def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
         """Read a source: ids (N,) packed or (B, S) padded."""

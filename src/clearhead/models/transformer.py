@@ -56,32 +56,21 @@ class Transformer(EncoderDecoder):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = PositionedEmbeddings(
-            config.vocab_size,
-            config.d_model,
-            SinusoidalPositions(config.max_position_embeddings, config.d_model),
-            dropout=config.dropout,
-            scale=config.d_model**0.5 if config.scale_embedding else 1.0,
-        )
-        norm = partial(nn.LayerNorm, config.d_model)
-        act, rate = config.activation_function, config.attention_dropout
+        width, rate = config.d_model, config.dropout
+        positions = SinusoidalPositions(config.max_position_embeddings, width)
+        scale = width**0.5 if config.scale_embedding else 1.0
+        self.embeddings = PositionedEmbeddings(config.vocab_size, width, positions, dropout=rate, scale=scale)
+        norm = partial(nn.LayerNorm, width)
+        self_attention = partial(MultiHeadAttention, width, dropout=config.attention_dropout)
+        cross = partial(CrossAttention, width, dropout=config.attention_dropout)
+        feedforward = partial(FeedForward, width, act=config.activation_function)
+        heads, inner = config.encoder_attention_heads, config.encoder_ffn_dim
         self.encoder_blocks = nn.ModuleList(
-            PostNormBlock(
-                MultiHeadAttention(config.d_model, config.encoder_attention_heads, dropout=rate),
-                FeedForward(config.d_model, config.encoder_ffn_dim, act=act),
-                norm=norm,
-                dropout=config.dropout,
-            )
-            for _ in range(config.encoder_layers)
+            PostNormBlock(self_attention(heads), feedforward(inner), norm, rate) for _ in range(config.encoder_layers)
         )
+        heads, inner = config.decoder_attention_heads, config.decoder_ffn_dim
         self.decoder_blocks = nn.ModuleList(
-            PostNormDecoderBlock(
-                MultiHeadAttention(config.d_model, config.decoder_attention_heads, dropout=rate, causal=True),
-                CrossAttention(config.d_model, config.decoder_attention_heads, dropout=rate),
-                FeedForward(config.d_model, config.decoder_ffn_dim, act=act),
-                norm=norm,
-                dropout=config.dropout,
-            )
+            PostNormDecoderBlock(self_attention(heads, causal=True), cross(heads), feedforward(inner), norm, rate)
             for _ in range(config.decoder_layers)
         )
         self._initialise()

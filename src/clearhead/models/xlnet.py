@@ -51,6 +51,8 @@ class XLNetConfig:
 class XLNet(Encoder):
     """Ids to hidden states, in either layout; and positions to hidden states, for words to predict (`guess`)."""
 
+    max_length = UNLIMITED  # positions are relative
+
     def __init__(self, config: XLNetConfig) -> None:
         super().__init__()
         self.config = config
@@ -58,25 +60,16 @@ class XLNet(Encoder):
         norm = partial(nn.LayerNorm, config.d_model, eps=config.layer_norm_eps)
         self.embeddings = TokenEmbeddings(config.vocab_size, config.d_model, norm=nn.Identity(), dropout=rate)
         self.query = nn.Parameter(torch.zeros(config.d_model))  # what every query starts as
+        attention = partial(RelativeAttention, config.d_model, config.n_head, dropout=rate)
+        feedforward = partial(FeedForward, config.d_model, config.d_inner, act=config.ff_activation)
         self.blocks = nn.ModuleList(
-            TwoStreamBlock(
-                RelativeAttention(config.d_model, config.n_head, dropout=rate),
-                FeedForward(config.d_model, config.d_inner, act=config.ff_activation),
-                norm=norm,
-                dropout=rate,
-            )
-            for _ in range(config.n_layer)
+            TwoStreamBlock(attention(), feedforward(), norm, rate) for _ in range(config.n_layer)
         )
         self.dropout = nn.Dropout(rate)
         initialise(self, config.initializer_range)
         for name, parameter in self.named_parameters():
             if name.endswith(("_bias", "segment", "query")):
                 nn.init.normal_(parameter, std=config.initializer_range)
-
-    @property
-    def max_length(self) -> int:
-        """No text is too long: positions are relative."""
-        return UNLIMITED
 
     def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token attends to all others."""

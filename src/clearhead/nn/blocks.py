@@ -144,6 +144,12 @@ class Encoder(nn.Module):
         return x
 
 
+def sizes(layers: int, width: int, heads: int) -> dict[str, Any]:
+    """The sizes of a preset by BERT's field names; the feed-forward is four times as wide as the model."""
+    names = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+    return dict(zip(names, (layers, width, heads, 4 * width), strict=True))
+
+
 def post_norm_blocks(config: Any, count: int) -> nn.ModuleList:
     """Make blocks of the sizes in a configuration with BERT's field names."""
     width, heads, rate = config.hidden_size, config.num_attention_heads, config.attention_probs_dropout_prob
