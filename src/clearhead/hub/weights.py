@@ -80,11 +80,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, int8: bool = Fal
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # "format" is what transformers looks for
     save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})
-    _sort_metadata(path)
-
-
-def _sort_metadata(path: Path) -> None:
-    """Sort the metadata, whose order the library leaves to chance, so that equal tensors make equal files."""
+    # the library leaves the order of the metadata to chance; sorted, equal tensors make equal files
     with path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

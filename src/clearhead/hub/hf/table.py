@@ -120,15 +120,13 @@ def _is_transposed(names: Names, ours: str, tensor: Tensor) -> bool:
 def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Assemble our parameters from their tensors, checking names and shapes; what is used leaves `tensors`."""
     ours: dict[str, Tensor] = {}
-    used: set[str] = set()
-    missing: list[str] = []
+    theirs = {name: their_names(names, name) for name in parameters}
+    used = {part for parts in theirs.values() for part in parts}
+    if missing := [part for parts in theirs.values() for part in parts if part not in tensors]:
+        why = "the file is incomplete or config.json names another architecture"
+        raise BadCheckpoint(f"{len(missing)} tensors are missing, such as {missing[0]}; {why}")
     for name, parameter in parameters.items():
-        parts = their_names(names, name)
-        used.update(parts)
-        absent = [part for part in parts if part not in tensors]
-        if absent:
-            missing.extend(absent)
-            continue
+        parts = theirs[name]
         transposed = _is_transposed(names, name, parameter)
         shape = parameter.shape[::-1] if transposed else parameter.shape
         share = (shape[0] // len(parts), *shape[1:])
@@ -140,11 +138,6 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
                 )
         tensor = tensors[parts[0]] if len(parts) == 1 else torch.cat([tensors[part] for part in parts])
         ours[name] = tensor.mT.contiguous() if transposed else tensor
-    if missing:
-        raise BadCheckpoint(
-            f"{len(missing)} tensors are missing, such as {missing[0]}; the file is incomplete or "
-            "config.json names another architecture"
-        )
     for name in used:
         del tensors[name]
     return ours
