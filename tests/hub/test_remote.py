@@ -38,7 +38,10 @@ def test_a_folder_is_returned_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["./model", "../model", "/model", "~/model", "C:model", "a\\b", "a/b/c", "a/b/"])
-def test_a_path_that_is_not_there_is_never_looked_up_on_the_hub(name: str) -> None:
+def test_a_path_that_is_not_there_is_never_looked_up_on_the_hub(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound, match="is not there; check the path"):
         find(name)
 

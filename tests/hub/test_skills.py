@@ -1,4 +1,4 @@
-"""Skills beside an encoder: adapters, heads, int8 storage, and tables for capitals."""
+"""Skills beside an encoder: adapters, heads, and tables for capitals."""
 
 import json
 from dataclasses import replace
@@ -7,8 +7,6 @@ from functools import partial
 import pytest
 import torch
 import transformers
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import clearhead as ch
@@ -17,7 +15,6 @@ from clearhead.data.examples import WordsExample
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask
 from clearhead.hub.checkpoint import write_folder
 from clearhead.hub.skills import Skill, encoder_digest, tell_capitals, write_skill
-from clearhead.hub.weights import SCALE, from_int8, to_int8
 from clearhead.inside.trace import trace
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
@@ -31,23 +28,6 @@ from inside.models import LABELS, small, telling
 from probing import word_states
 
 WORDS = ["the", "red", "blue", "stone", "river", "house", "is", "here", "and", "there"]
-
-
-@given(st.integers(0, 2**31), st.floats(1e-6, 1e3))
-def test_stored_matrices_are_off_by_at_most_half_a_step(seed, size):
-    weight = torch.randn(16, 80, generator=torch.Generator().manual_seed(seed)) * size
-    read = from_int8(to_int8({"w": weight, "bias": weight[0]}))
-    step = weight.abs().amax(1, keepdim=True) / 127
-    assert ((read["w"] - weight).abs() <= 0.5001 * step).all()
-    assert torch.equal(read["bias"], weight[0])
-    again = to_int8(read)
-    assert torch.equal(again["w"], to_int8({"w": weight})["w"])  # nothing more is lost
-
-
-def test_a_row_of_zeros_stays():
-    read = from_int8(to_int8({"w": torch.zeros(40, 40)}))
-    assert torch.equal(read["w"], torch.zeros(40, 40))
-    assert set(to_int8({"w": torch.zeros(40, 40)})) == {"w", "w" + SCALE}
 
 
 @pytest.fixture(scope="module")
