@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Literal, Self
 
 import torch
@@ -16,15 +16,15 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.data.rng import BatchSource
-from clearhead.errors import BadConfig, BadInput
+from clearhead.errors import BadConfig, BadInput, require
 from clearhead.nn.hooks import evaluating
 from clearhead.training.checkpoint import CheckpointManager, OnSave, State
 from clearhead.training.cuda_graphs import graphed
 from clearhead.training.distributed import Ranks, Sharding, local_device, process_group
 from clearhead.training.monitor import Report, is_bad
 from clearhead.training.optim import make_optimisers, set_learning_rate, update
-from clearhead.training.schedule import SCHEDULES, Budget, Stopwatch
-from clearhead.training.settings import Every, Settings
+from clearhead.training.schedule import Budget, Stopwatch, schedule
+from clearhead.training.settings import Settings
 from clearhead.training.step import (
     ForwardBackward,
     PendingMetrics,
@@ -76,14 +76,13 @@ def train(
     `fingerprint` names what else must be as it was when a run goes on, such as the size of its batches.
     `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
     """
-    if settings.metric is not None and evaluate is None:
-        raise BadConfig(f"metric {settings.metric!r} needs an evaluation; pass evaluate=")
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; give a folder to train in")
+    known = settings.metric is None or evaluate is not None
+    require(known, f"metric {settings.metric!r} needs an evaluation; pass evaluate=")
+    require(folder.is_dir() or not folder.exists(), f"{folder} is a file; give a folder to train in", BadInput)
     place = local_device(device)
     with (
         process_group(place) as ranks,
-        interruptible() as interrupt,
+        interruptible() as signals,
         torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
         activation_checkpointing(task.network, settings.checkpointing),
         Prefetch(source, pin=place.type == "cuda") as batches,
@@ -103,6 +102,7 @@ def train(
         report = report or Report(folder)
         report.begin(state.step, quiet=not ranks.first)
         at_the_end.callback(report.end)
+        logged, saved, evaluated = settings.every.log, settings.every.save, settings.every.evaluate
         stop = False
         pending: PendingMetrics | None = None  # what is not yet known of the last step
         metrics: StepMetrics | None = None  # what is known of the one before
@@ -110,7 +110,7 @@ def train(
         while not (stop or budget.done(state) or _out_of_patience(state, settings)):
             watch.begin_step()
             progress = budget.progress(state)
-            rate = settings.learning_rate * SCHEDULES[settings.schedule](progress, settings.warmup)
+            rate = settings.learning_rate * schedule(settings.schedule, progress, settings.warmup)
             count = budget.micro_batches(state, progress)
             shares = _load(batches, ranks, state.index, count)
             tokens, *totals = _totals(task, shares, ranks)
@@ -130,8 +130,9 @@ def train(
             backprop.zero_grad()
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
-            stop = ranks.any(interrupt.requested)
-            if metrics is None or stop or budget.done(state) or _is_due(settings.every, state.step):
+            stop = ranks.any(bool(signals))
+            due = any(state.step % every == 0 for every in (logged, saved, evaluated))
+            if metrics is None or stop or due or budget.done(state):
                 metrics, pending = _record(state, pending), None
             taken = watch.end_step(state)
             _add(state, "tokens_per_second", tokens, taken)
@@ -145,17 +146,17 @@ def train(
                 continue
 
             values: dict[str, float] = {}
-            if evaluate is not None and (last or state.step % settings.every.evaluate == 0):
+            if evaluate is not None and (last or state.step % evaluated == 0):
                 with sharding.whole():
                     values = _evaluate(evaluate, network, ranks)
                 if settings.metric is not None and _is_better(values, settings.metric, state, ranks):
                     manager.save_best(state)
                 last = last or _out_of_patience(state, settings)
-            if values or last or state.step % settings.every.log == 0:
+            if values or last or state.step % logged == 0:
                 report.log(_row(state, task, rate, metrics.norm, source.epoch_of(state.index)) | values)
                 state.sums = {}
             # weights that give bad steps are nothing to go back to
-            if stop or last or (state.step % settings.every.save == 0 and not state.bad):
+            if stop or last or (state.step % saved == 0 and not state.bad):
                 manager.save(state, watch.elapsed, planned=last or not stop)
                 report.draw()
 
@@ -173,7 +174,7 @@ def train(
             elapsed=state.elapsed,
             best=state.best,
             best_step=state.best_step,
-            signal=interrupt.signal,
+            signal=signals[-1] if signals else None,
         )
 
 
@@ -203,10 +204,6 @@ def _record(state: State, pending: PendingMetrics) -> StepMetrics:
         for name, pair in metrics.sums.items():
             _add(state, name, *pair)
     return metrics
-
-
-def _is_due(every: Every, step: int) -> bool:
-    return any(step % number == 0 for number in (every.log, every.save, every.evaluate))
 
 
 def _roll_back(state: State, manager: CheckpointManager, report: Report) -> State:
@@ -275,53 +272,39 @@ class Prefetch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def take(self, wanted: Iterable[int], expected: Iterable[int] = ()) -> list[Batch]:
         """Give batches by number and start on those expected next; a wrong guess costs time, nothing else."""
-        now = {index: self._coming.get(index) or self._submit(index) for index in wanted}
-        self._coming = {index: self._coming.get(index) or self._submit(index) for index in expected}
-        return [future.result() for future in now.values()]
+        now = [self._begin(index) for index in wanted]
+        self._coming = {index: self._begin(index) for index in expected}
+        return [future.result() for future in now]
 
-    def _submit(self, index: int) -> Future[Batch]:
-        return self._thread.submit(self._make, index)
+    def _begin(self, index: int) -> Future[Batch]:
+        return self._coming.get(index) or self._thread.submit(self._make, index)
 
     def _make(self, index: int) -> Batch:
         batch = self._source.batch(index)
         return batch.map(Tensor.pin_memory) if self._pin else batch
 
 
-@dataclass
-class Interrupt:
-    """The signal that asked the run to stop, if one came."""
-
-    signal: int | None = None
-
-    @property
-    def requested(self) -> bool:
-        """Whether a signal has come."""
-        return self.signal is not None
-
-
 @contextmanager
-def interruptible() -> Iterator[Interrupt]:
-    """Note the first signal; a second Ctrl-C interrupts at once, as usual. Only the main thread gets signals."""
-    interrupt = Interrupt()
+def interruptible() -> Iterator[list[int]]:
+    """List the signals that ask the run to stop; a second Ctrl-C interrupts at once. Only the main thread gets any."""
+    came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield interrupt
+        yield came
         return
 
     def note(number: int, _frame: FrameType | None) -> None:
-        if interrupt.requested and number == signal.SIGINT:
+        if came and number == signal.SIGINT:
             raise KeyboardInterrupt
-        interrupt.signal = number
+        came.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield interrupt
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -10,51 +10,27 @@ from clearhead.training.settings import Settings
 
 COOLDOWN = 0.2  # share of a trapezoidal run that is spent going down
 
-
-def linear(progress: float, warmup: float) -> float:
-    """Go up to 1 during the warm-up, then straight down to 0."""
-    return _rise(progress, warmup) if progress < warmup else (1 - progress) / (1 - warmup)
-
-
-def cosine(progress: float, warmup: float) -> float:
-    """Go up to 1 during the warm-up, then down to 0 along half a cosine."""
-    if progress < warmup:
-        return _rise(progress, warmup)
-    return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
+# what is left of the learning rate after the warm-up, by progress and the share of the warm-up
+DECAYS: dict[str, Callable[[float, float], float]] = {
+    "linear": lambda progress, warmup: (1 - progress) / (1 - warmup),
+    "cosine": lambda progress, warmup: (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2,
+    # stays, and goes straight down at the end (Hägele et al. 2024)
+    "trapezoidal": lambda progress, warmup: min(1.0, (1 - progress) / min(COOLDOWN, 1 - warmup)),
+    "constant": lambda progress, warmup: 1.0,  # for a run that another goes on from
+    "noam": lambda progress, warmup: math.sqrt(warmup / progress),  # Vaswani et al. 2017, section 5.3
+}
 
 
-def trapezoidal(progress: float, warmup: float) -> float:
-    """Go up to 1 during the warm-up, stay, and go straight down to 0 at the end (Hägele et al. 2024)."""
-    cooldown = min(COOLDOWN, 1 - warmup)
-    return min(_rise(progress, warmup), 1.0, (1 - progress) / cooldown)
-
-
-def noam(progress: float, warmup: float) -> float:
-    """Go up to 1 during the warm-up, then down with the square root of the time (Vaswani et al. 2017, section 5.3)."""
-    return _rise(progress, warmup) if progress <= warmup else math.sqrt(warmup / progress)
-
-
-def constant(progress: float, warmup: float) -> float:
-    """Go up to 1 during the warm-up and stay, for a run that another goes on from."""
-    return min(_rise(progress, warmup), 1.0)
+def schedule(name: str, progress: float, warmup: float) -> float:
+    """Share of the learning rate: straight up to 1 during the warm-up, then down as the decay of that name does."""
+    if progress <= warmup:
+        return progress / warmup if warmup else 1.0
+    return DECAYS[name](progress, warmup)
 
 
 def ramp(progress: float, share: float, largest: int) -> int:
     """How many micro-batches a step has: from one to `largest` in the first `share` of the run."""
     return largest if progress >= share else max(1, math.ceil(largest * progress / share))
-
-
-def _rise(progress: float, warmup: float) -> float:
-    return progress / warmup if warmup else 1.0
-
-
-SCHEDULES: dict[str, Callable[[float, float], float]] = {
-    "linear": linear,
-    "cosine": cosine,
-    "trapezoidal": trapezoidal,
-    "constant": constant,
-    "noam": noam,
-}
 
 
 class Budget:
@@ -63,29 +39,26 @@ class Budget:
     def __init__(self, settings: Settings, source: BatchSource) -> None:
         self._settings = settings
         self._batches = None if settings.epochs is None else max(1, source.batches_in(settings.epochs))
-        self._seconds = None if settings.minutes is None else 60 * settings.minutes
+        self._total = settings.steps if self._batches is None else self._batches  # None by the clock
+        self._seconds = 60 * (settings.minutes or 0.0)
 
     def progress(self, state: State) -> float:
         """Share of the run that is over in the middle of the coming step, so that no step learns at rate 0."""
-        if self._settings.steps is not None:
-            share = (state.step + 0.5) / self._settings.steps
-        elif self._batches is not None:
-            share = (state.index + 0.5) / self._batches
-        else:
-            assert self._seconds is not None  # noqa: S101  settings have exactly one
-            # without the first step of each session: minutes of compiling would use up the warm-up
+        if self._total is not None:
+            share = (self._counted(state) + 0.5) / self._total
+        else:  # without the first step of each session: minutes of compiling would use up the warm-up
             planned = self._seconds - state.setup - state.closing
             share = (state.elapsed - state.setup + state.pace / 2) / planned if planned > 0 else 1.0
         return min(1.0, max(0.0, share))
 
     def done(self, state: State) -> bool:
         """Tell whether the run is over; by the clock, when another step and the closing work would come too late."""
-        if self._settings.steps is not None:
-            return state.step >= self._settings.steps
-        if self._batches is not None:
-            return state.index >= self._batches
-        assert self._seconds is not None  # noqa: S101  settings have exactly one
+        if self._total is not None:
+            return self._counted(state) >= self._total
         return state.step > 0 and state.elapsed + state.pace + state.closing > self._seconds
+
+    def _counted(self, state: State) -> int:
+        return state.step if self._batches is None else state.index
 
     def micro_batches(self, state: State, progress: float) -> int:
         """How many micro-batches the coming step has; the last step of an epoch budget has what is left."""

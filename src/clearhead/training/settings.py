@@ -4,9 +4,8 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -77,24 +76,17 @@ class Settings:
         require(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         for name in ("ramp", "warmup"):
             require(0 <= getattr(self, name) < 1, f"{name} is a share in [0, 1), got {getattr(self, name)}")
-        require(
-            len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
-            f"betas are two numbers in [0, 1), got {self.betas}",
-        )
+        shares = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require(shares, f"betas are two numbers in [0, 1), got {self.betas}")
         for name, kind in (("schedule", Schedule), ("optimiser", Optimiser), ("precision", Precision)):
             value, known = getattr(self, name), get_args(kind)
             require(value in known, f"unknown {name} {value!r}; known: {', '.join(known)}")
-        average = self.every.average
-        require(
-            average == 1 or self.metric is None,
-            f"every.average {average} takes the last weights, metric {self.metric!r} the best; choose one of the two",
-        )
+        both = f"every.average {self.every.average} takes the last weights, metric {self.metric!r} the best"
+        require(self.every.average == 1 or self.metric is None, f"{both}; choose one of the two")
         require(self.schedule != "noam" or self.warmup > 0, "the schedule noam needs a warmup; give 0.1, say")
         require(self.patience is None or self.patience >= 1, f"patience must be at least 1, got {self.patience}")
-        require(
-            self.patience is None or self.metric is not None,
-            f"patience {self.patience} needs a metric to look at; name one, such as metric='f1' or '-loss'",
-        )
+        blind = f"patience {self.patience} needs a metric to look at; name one, such as metric='f1' or '-loss'"
+        require(self.patience is None or self.metric is not None, blind)
 
     def to_json(self) -> dict[str, Any]:
         """Give the fields as JSON reads them back, tuples as lists."""
@@ -106,7 +98,7 @@ Recipe = TypeVar("Recipe")
 
 def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe (nested frozen dataclasses) with the dotted names changed; an unknown one is an error."""
-    names = list(known_names(recipe))
+    names = list(_values(recipe))
     for name in changes:
         if name not in names:
             same_end = [known for known in names if known.rpartition(".")[2] == name.rpartition(".")[2]]
@@ -145,7 +137,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 def as_toml(recipe: Any) -> str:
     """Write all values of a recipe as `read_recipe` reads them; TOML has no word for None, which is left out."""
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in _values(recipe).items() if value is not None)
+    # JSON's way to write a value is TOML's too, but for numbers that are not finite
+    written = {
+        name: str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+        for name, value in _values(recipe).items()
+        if value is not None
+    }
+    return "".join(f"{name} = {text}\n" for name, text in written.items())
 
 
 def fingerprint(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
@@ -153,18 +151,9 @@ def fingerprint(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
     return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")} | dict(data)
 
 
-def known_names(recipe: Any, prefix: str = "") -> Iterator[str]:
-    """List every name that can be changed."""
-    for spec in fields(recipe):
-        value = getattr(recipe, spec.name)
-        if is_dataclass(value):
-            yield from known_names(value, f"{prefix}{spec.name}.")
-        else:
-            yield prefix + spec.name
-
-
 def _values(recipe: Any) -> dict[str, Any]:
-    return {name: reduce(getattr, name.split("."), recipe) for name in known_names(recipe)}
+    """Every value that can be changed, by its dotted name."""
+    return dict(_flat(asdict(recipe)))
 
 
 def _changed(recipe: Any, changes: Mapping[str, Any], prefix: str) -> Any:
@@ -187,8 +176,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
-
-
-def _toml(value: Any) -> str:
-    """JSON's way to write a value is TOML's too, but for numbers that are not finite."""
-    return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
