@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.data.rng import DATA_ORDER
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, require
 from clearhead.hub.weights import read_tensors, write_tensors
 from clearhead.io import read_object, staged_whole, write_json
 from clearhead.training.distributed import Ranks, Sharding
@@ -25,6 +25,7 @@ TENSORS = "training.safetensors"
 NUMBERS = "state.json"
 ROLLBACKS = 2  # before giving up
 _UNFINISHED = ".unfinished-"
+_SPENT = ("index", "pieces", "elapsed", "setup", "pace", "closing")  # of the state, when a run goes back
 _FREE = {"every", "compile", "checkpointing"}  # these may change when a run goes on; every.evaluate may not
 
 OnSave = Callable[[Path], None]
@@ -63,40 +64,30 @@ class State:
             ) from None
 
 
+@dataclass(frozen=True)
 class CheckpointManager:
     """Saves and loads; the first rank writes, all read."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: Settings,
-        fingerprint: Mapping[str, object],
-        network: nn.Module,
-        optimisers: list[Optimizer],
-        ranks: Ranks,
-        sharding: Sharding,
-        on_save: OnSave | None,
-    ) -> None:
-        self._folder, self._settings, self._fingerprint, self._network = folder, settings, fingerprint, network
-        self._optimisers, self._ranks, self._sharding, self._on_save = optimisers, ranks, sharding, on_save
+    folder: Path
+    settings: Settings
+    fingerprint: Mapping[str, object]
+    network: nn.Module
+    optimisers: list[Optimizer]
+    ranks: Ranks
+    sharding: Sharding
+    on_save: OnSave | None
 
     def resume(self) -> State:
         """Load the newest checkpoint, if there is one."""
-        if self._ranks.first:
-            for path in self._folder.glob(f"{_UNFINISHED}*"):  # what a killed run left
+        if self.ranks.first:
+            for path in self.folder.glob(f"{_UNFINISHED}*"):  # what a killed run left
                 shutil.rmtree(path, ignore_errors=True)
-        found = checkpoints(self._folder)
+        found = checkpoints(self.folder)
         state = self._load(found[-1]) if found else State()
-        if self._ranks.first:
-            for path in checkpoints(self._folder, "best"):
-                if step_of(path) > state.step:  # this evaluation comes again
-                    _remove(path)
-        (step,) = self._ranks.from_first([state.step])
-        if step != state.step:
-            raise BadInput(
-                f"{self._folder} holds step {state.step} for rank {self._ranks.rank} and step {step:.0f} for rank 0; "
-                "give a folder on a disk that all ranks share"
-            )
+        self._remove("best", lambda step: step > state.step)  # this evaluation comes again
+        (step,) = self.ranks.from_first([state.step])
+        held = f"{self.folder} holds step {state.step} for rank {self.ranks.rank} and step {step:.0f} for rank 0"
+        require(step == state.step, f"{held}; give a folder on a disk that all ranks share", BadInput)
         return state
 
     def save(self, state: State, elapsed: float, *, planned: bool) -> None:
@@ -104,32 +95,29 @@ class CheckpointManager:
 
         One that was not planned, which Ctrl-C made, leaves what an undisturbed run would go back to.
         """
-        states = optimiser_tensors(self._optimisers, self._network)
+        states = optimiser_tensors(self.optimisers, self.network)
         self._write("step", replace(state, elapsed=elapsed), states)
-        if self._ranks.first:
-            wanted = [*self._to_average(state), *([] if planned else self._to_go_back_to(state))]
-            for path in checkpoints(self._folder)[: -self._settings.every.keep]:
-                if path not in wanted:
-                    _remove(path)
-            # only now: a checkpoint before this one may have remembered another best
-            for path in checkpoints(self._folder, "best") if planned else ():
-                if step_of(path) != state.best_step:
-                    _remove(path)
-        self._ranks.wait()
+        last = checkpoints(self.folder)[-self.settings.every.keep :]
+        wanted = [*last, *self._to_average(state), *([] if planned else self._to_go_back_to(state))]
+        steps = {step_of(path) for path in wanted}
+        self._remove("step", lambda step: step not in steps)
+        if planned:  # only now: a checkpoint before this one may have remembered another best
+            self._remove("best", lambda step: step != state.best_step)
+        self.ranks.wait()
 
     def save_best(self, state: State) -> None:
         """Write the weights of the best evaluation so far."""
         self._write("best", state, {})
-        self._ranks.wait()
+        self.ranks.wait()
 
     def load_best(self, state: State) -> None:
         """Put the weights of the best evaluation into the network."""
         if state.best_step not in (None, state.step):
-            self._load_mean([self._folder / _name("best", state.best_step or 0)])
+            self._load_mean([self.folder / f"best-{state.best_step:08d}"])
 
     def average(self, state: State) -> None:
         """Put the mean weights of the last checkpoints into the network, if the settings ask for it."""
-        if self._settings.every.average > 1:
+        if self.settings.every.average > 1:
             self._load_mean(self._to_average(state))
 
     def roll_back(self, state: State) -> State:
@@ -142,60 +130,54 @@ class CheckpointManager:
             raise ClearheadError(
                 f"training diverged at step {state.step}: {state.bad} steps in a row had a loss or gradient that was "
                 f"not finite or far too large, {state.rollbacks} times gone back; lower learning_rate (it is "
-                f"{self._settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
+                f"{self.settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
             )
-        self._ranks.wait()
+        self.ranks.wait()
         older = self._load(planned[-1])
-        if self._ranks.first:
-            for path in checkpoints(self._folder):
-                if step_of(path) > older.step:
-                    _remove(path)
-        self._ranks.wait()
-        return replace(
-            older,
-            index=state.index,
-            pieces=state.pieces,
-            rollbacks=state.rollbacks + 1,
-            elapsed=state.elapsed,
-            setup=state.setup,
-            pace=state.pace,
-            closing=state.closing,
-        )
+        self._remove("step", lambda step: step > older.step)
+        self.ranks.wait()
+        return replace(older, rollbacks=state.rollbacks + 1, **{name: getattr(state, name) for name in _SPENT})
+
+    def _remove(self, kind: str, unwanted: Callable[[int], bool]) -> None:
+        """Remove checkpoints by their steps, so that a half-removed one is never taken for a whole one."""
+        for path in checkpoints(self.folder, kind) if self.ranks.first else ():
+            if unwanted(step_of(path)):
+                stage = path.with_name(f"{_UNFINISHED}removed-{path.name}")
+                path.rename(stage)
+                shutil.rmtree(stage, ignore_errors=True)
 
     def _to_go_back_to(self, state: State) -> list[Path]:
-        steps = range(0, state.step - state.bad + 1, self._settings.every.save)
-        return [path for path in checkpoints(self._folder) if step_of(path) in steps][-1:]
+        steps = range(0, state.step - state.bad + 1, self.settings.every.save)
+        return [path for path in checkpoints(self.folder) if step_of(path) in steps][-1:]
 
     def _to_average(self, state: State) -> list[Path]:
         """The last checkpoints that were planned, this step's included; one that Ctrl-C made is passed over."""
-        every = self._settings.every.save
-        planned = [
-            path for path in checkpoints(self._folder) if step_of(path) % every == 0 or step_of(path) == state.step
-        ]
-        return planned[-self._settings.every.average :]
+        every = self.settings.every
+        found = [(step_of(path), path) for path in checkpoints(self.folder)]
+        return [path for step, path in found if step % every.save == 0 or step == state.step][-every.average :]
 
     def _write(self, kind: str, state: State, states: dict[str, Tensor]) -> None:
         """Write a checkpoint folder with the optimisers' states; `on_save` may add files, such as the model for use."""
-        target = self._folder / _name(kind, state.step)
-        with self._sharding.whole():
-            tensors = network_tensors(self._network)
+        target = self.folder / f"{kind}-{state.step:08d}"  # names sort by step
+        with self.sharding.whole():
+            tensors = network_tensors(self.network)
             self._check_finite(tensors, state)
-            if not self._ranks.first or target.exists():  # the same step of the same run: it holds the same
+            if not self.ranks.first or target.exists():  # the same step of the same run: it holds the same
                 return
             numbers = {
                 "data_order": DATA_ORDER,
                 "state": asdict(state),
-                "settings": self._settings.to_json(),
-                "made_of": self._fingerprint,
+                "settings": self.settings.to_json(),
+                "made_of": self.fingerprint,
             }
             try:
-                with staged_whole(target, self._folder / f"{_UNFINISHED}{target.name}") as stage:
+                with staged_whole(target, self.folder / f"{_UNFINISHED}{target.name}") as stage:
                     named = {f"network.{name}": tensor for name, tensor in tensors.items()}
                     named |= {f"optimiser.{name}": tensor for name, tensor in states.items()}
                     write_tensors(named, stage / TENSORS)
                     write_json(numbers, stage / NUMBERS, indent=1)
-                    if self._on_save is not None:
-                        self._on_save(stage)
+                    if self.on_save is not None:
+                        self.on_save(stage)
             except (OSError, SafetensorError) as error:
                 raise BadInput(
                     f"cannot save to {target}: {error}; earlier checkpoints are whole: "
@@ -208,41 +190,38 @@ class CheckpointManager:
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise ClearheadError(
                     f"training diverged at step {state.step}: {name} holds numbers that are not finite, so that "
-                    f"nothing was saved of this step; lower learning_rate (it is {self._settings.learning_rate})"
+                    f"nothing was saved of this step; lower learning_rate (it is {self.settings.learning_rate})"
                 )
 
     def _load(self, path: Path) -> State:
         """Read a checkpoint folder; settings and fingerprint must be those it was made with."""
         numbers = read_object(path / NUMBERS)
-        if not isinstance(numbers.get("state"), dict) or not isinstance(numbers.get("settings"), dict):
-            raise BadCheckpoint(
-                f"{path / NUMBERS} has no state and settings; delete {path} to resume from the one before"
-            )
+        whole = all(isinstance(numbers.get(name), dict) for name in ("state", "settings"))
+        hint = f"delete {path} to resume from the one before"
+        require(whole, f"{path / NUMBERS} has no state and settings; {hint}", BadCheckpoint)
         self._check_same(numbers)
         state = State.from_json(numbers["state"])
         tensors = read_tensors(path / TENSORS)
-        with self._sharding.whole():
-            load_network(self._network, _under("network.", tensors), path)
-        load_optimisers(self._optimisers, self._network, _under("optimiser.", tensors))
+        with self.sharding.whole():
+            load_network(self.network, _under("network.", tensors), path)
+        load_optimisers(self.optimisers, self.network, _under("optimiser.", tensors))
         return state
 
     def _check_same(self, numbers: dict[str, Any]) -> None:
-        if (began := numbers.get("data_order", 1)) != DATA_ORDER:
-            raise BadConfig(
-                f"the run in {self._folder} draws its data in order {began}, this version of clearhead in order "
-                f"{DATA_ORDER}; end the run with the version that began it, or choose another folder"
-            )
-        then, now = numbers["settings"], self._settings.to_json()
+        began = numbers.get("data_order", 1)
+        require(
+            began == DATA_ORDER,
+            f"the run in {self.folder} draws its data in order {began}, this version of clearhead in order "
+            f"{DATA_ORDER}; end the run with the version that began it, or choose another folder",
+        )
+        then, now = numbers["settings"], self.settings.to_json()
         pairs = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
         pairs["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
-        known, wanted = numbers.get("made_of", {}), json.loads(json.dumps(self._fingerprint))
+        known, wanted = numbers.get("made_of", {}), json.loads(json.dumps(self.fingerprint))
         pairs |= {name: (known[name], value) for name, value in wanted.items() if name in known}
         for name, (old, new) in pairs.items():
-            if old != new:
-                raise BadConfig(
-                    f"the run in {self._folder} was started with {name} = {old}, now it is {new}; "
-                    "resume with the same value or choose another folder"
-                )
+            started = f"the run in {self.folder} was started with {name} = {old}, now it is {new}"
+            require(old == new, f"{started}; resume with the same value or choose another folder")
 
     def _load_mean(self, paths: Sequence[Path]) -> None:
         """Put the mean of checkpoints' weights into the network; what is no real number comes from the last."""
@@ -252,8 +231,8 @@ class CheckpointManager:
                 # doubles, because many small differences are added up
                 share = tensor.double() / len(paths) if tensor.is_floating_point() else tensor
                 mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
-        with self._sharding.whole():
-            load_network(self._network, mean, paths[-1])
+        with self.sharding.whole():
+            load_network(self.network, mean, paths[-1])
 
 
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -268,15 +247,11 @@ def network_tensors(network: nn.Module) -> dict[str, Tensor]:
 def load_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     """Copy tensors into the network; names and shapes must be the network's."""
     ours = network_tensors(network)
-    shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    different = [name for name in {**shapes, **theirs} if shapes.get(name) != theirs.get(name)]
-    if different:
-        name = different[0]
-        raise BadCheckpoint(
-            f"{path} is of another network: {name} has shape {theirs.get(name, 'none')} there, "
-            f"{shapes.get(name, 'none')} here; choose another run folder"
-        )
+    shapes, theirs = ({name: tuple(x.shape) for name, x in named.items()} for named in (ours, tensors))
+    for name in {**shapes, **theirs}:
+        here, there = shapes.get(name, "none"), theirs.get(name, "none")
+        hint = f"{name} has shape {there} there, {here} here; choose another run folder"
+        require(here == there, f"{path} is of another network: {hint}", BadCheckpoint)
     with torch.no_grad():
         for name, tensor in ours.items():
             tensor.copy_(tensors[name])
@@ -290,18 +265,6 @@ def checkpoints(folder: Path, kind: str = "step") -> list[Path]:
 def step_of(path: Path) -> int:
     """Read the step from a checkpoint's name."""
     return int(path.name.rsplit("-", 1)[1])
-
-
-def _name(kind: str, step: int) -> str:
-    """Name a checkpoint so that names sort by step."""
-    return f"{kind}-{step:08d}"
-
-
-def _remove(path: Path) -> None:
-    """Remove a checkpoint so that a half-removed one is never taken for a whole one."""
-    stage = path.with_name(f"{_UNFINISHED}removed-{path.name}")
-    path.rename(stage)
-    shutil.rmtree(stage, ignore_errors=True)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

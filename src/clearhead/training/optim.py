@@ -79,8 +79,11 @@ def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
     muon: dict[float, list[nn.Parameter]] = {}
     adam: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, weight in named.items():
-        scale = settings.layer_decay ** (top - _depth(name, top))
-        if settings.optimiser == "muon" and weight.ndim == 2 and block_of(name) is not None:
+        block = block_of(name)
+        # embeddings are below the first block, and what stands on the blocks above the last
+        depth = block if block is not None else -1 if "embeddings" in name.split(".") else top
+        scale = settings.layer_decay ** (top - depth)
+        if settings.optimiser == "muon" and weight.ndim == 2 and block is not None:
             muon.setdefault(scale, []).append(weight)
         else:
             adam.setdefault((scale, weight.ndim >= 2), []).append(weight)
@@ -88,14 +91,8 @@ def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
     if muon:
         matrices = [{"params": weights, "scale": scale} for scale, weights in muon.items()]
         # updates of the size AdamW's have, so that one learning rate serves both
-        found.append(
-            BatchedMuon(
-                matrices,
-                settings.learning_rate,
-                weight_decay=settings.weight_decay,
-                adjust_lr_fn="match_rms_adamw",
-            )
-        )
+        options: dict[str, Any] = {"weight_decay": settings.weight_decay, "adjust_lr_fn": "match_rms_adamw"}
+        found.append(BatchedMuon(matrices, settings.learning_rate, **options))
     if adam:
         groups = [
             {"params": weights, "scale": scale, "weight_decay": settings.weight_decay if decays else 0.0}
@@ -126,14 +123,6 @@ def block_of(name: str) -> int | None:
     """Give the number of the block a parameter is in; None outside the blocks."""
     found = _BLOCK.search(name)
     return int(found[1]) if found else None
-
-
-def _depth(name: str, top: int) -> int:
-    """Embeddings are -1, block i is i, what stands on the blocks is `top`."""
-    block = block_of(name)
-    if block is not None:
-        return block
-    return -1 if "embeddings" in name.split(".") else top
 
 
 def optimiser_tensors(optimisers: list[Optimizer], network: nn.Module) -> dict[str, Tensor]:

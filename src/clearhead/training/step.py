@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from clearhead.data.batch import Batch
 from clearhead.data.rng import Stream, rng
-from clearhead.errors import BadConfig, BadInput, ClearheadError
+from clearhead.errors import BadInput, ClearheadError, require
 from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Count
 from clearhead.training.distributed import Ranks, Sharding, as_whole, blocks_of, sync_gradients
@@ -49,12 +49,11 @@ class ForwardBackward:
         *,
         in_place: bool = False,  # whether gradients stay where they are, for graphs that add to them
     ) -> None:
-        if settings.compile and sharding is not None:
-            raise BadConfig("a network in shards is not compiled; set compile=False or shard=False")
-        if settings.compile and device.type != "cuda":
-            raise BadConfig(f"compile is for GPUs, the device is {device}; set compile=False")
         self._task, self._settings, self._device, self._ranks = task, settings, device, ranks
         self._cuda, self._in_place = device.type == "cuda", in_place
+        plain = not settings.compile
+        require(plain or sharding is None, "a network in shards is not compiled; set compile=False or shard=False")
+        require(plain or self._cuda, f"compile is for GPUs, the device is {device}; set compile=False")
         self._module: nn.Module = _WithParameters(task.network, _runner(_Weighted(task), settings, device))
         if sharding is not None:
             sharding.begin(self._module, ranks, device)
@@ -96,17 +95,14 @@ class ForwardBackward:
         # gradients are averaged over ranks, sums are wanted
         scales = torch.tensor([self._ranks.world * weight for weight in weights], pin_memory=self._cuda)
         scales = scales.to(self._device, non_blocking=True)
-        parts = [
-            (index, place, piece, counts)
-            for index, batch, counts in shares
-            for place, piece in enumerate(split(batch, pieces))
-        ]
+        cut = [(index, split(batch, pieces), counts) for index, batch, counts in shares]
+        parts = [(index, place, piece, counts) for index, some, counts in cut for place, piece in enumerate(some)]
         gathered: list[Sums] = []
         losses: list[Tensor] = []
-        for number, (index, place, piece, counts) in enumerate(parts):
+        for number, (index, place, piece, counts) in enumerate(parts, start=1):
             # a batch has the same dropout whichever rank, session or micro-batch of a step it falls to
             self._seed(int(rng(Stream.DROPOUT, self._settings.seed, index, place).integers(2**63)))
-            with sync_gradients(self._module, last=number == len(parts) - 1):
+            with sync_gradients(self._module, last=number == len(parts)):
                 ready = fix_max_length(piece, self._limit).to(self._device)
                 if self._settings.compile:
                     mark_dynamic(ready)
@@ -145,9 +141,8 @@ class PendingMetrics:
         self._host = torch.stack([number.to(tensors[0].device) for number in tensors])
         self._arrived = None
         if self._host.is_cuda:
-            self._host = torch.empty_like(self._host, device="cpu", pin_memory=True).copy_(
-                self._host, non_blocking=True
-            )
+            pinned = torch.empty_like(self._host, device="cpu", pin_memory=True)
+            self._host = pinned.copy_(self._host, non_blocking=True)
             self._arrived = torch.cuda.Event()
             self._arrived.record()
 
@@ -273,24 +268,23 @@ def activation_checkpointing(network: nn.Module, wanted: bool) -> Iterator[None]
 
 _BY_TOKEN = {"tags", "next", "previous", "place", "rank"}
 _BY_SEQUENCE = {"next_sentence", "sentence_order", "classes", "scores", "starts", "ends", "candidates"}
-_BY_POSITION = {"where"}
-_WITH_POSITION = {"labels"}
+_BY_POSITION = {"where", "labels"}
 _BY_QUESTION = {"choice", "choices"}
 
 
 def split_batch(batch: Batch) -> tuple[Batch, Batch]:
     """Cut a batch into two of about equally many tokens; sums of losses over both are those over the whole."""
     count = batch.layout.batch
-    unknown = set(batch.targets) - _BY_TOKEN - _BY_SEQUENCE - _BY_POSITION - _WITH_POSITION - _BY_QUESTION
-    if unknown or not (batch.targets or batch.source is not None):
-        what = f"targets {sorted(unknown)}" if unknown else "no targets"
-        raise BadInput(f"a batch with {what} cannot be cut in two, because its sequences belong together")
+    unknown = set(batch.targets) - _BY_TOKEN - _BY_SEQUENCE - _BY_POSITION - _BY_QUESTION
+    apart = not unknown and (bool(batch.targets) or batch.source is not None)
+    what = f"targets {sorted(unknown)}" if unknown else "no targets"
+    require(apart, f"a batch with {what} cannot be cut in two, because its sequences belong together", BadInput)
     ends = list(accumulate(batch.layout.lengths))
     # candidates of one question stay together
     cuts = batch.targets["choices"].cumsum(0).tolist() if "choices" in batch.targets else range(1, count + 1)
     inner = [cut for cut in cuts if cut < count]
-    if not inner:
-        raise BadInput("a batch of one sequence cannot be cut in two; choose shorter sequences or a smaller network")
+    one = "a batch of one sequence cannot be cut in two; choose shorter sequences or a smaller network"
+    require(bool(inner), one, BadInput)
     cut = min(inner, key=lambda place: abs(2 * ends[place - 1] - batch.tokens))
     return _part(batch, 0, cut), _part(batch, cut, count)
 
@@ -308,8 +302,6 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
     start, end = sum(lengths[:first]), sum(lengths[:last])
     layout = Packed.of(lengths[first:last], batch.ids.device, batch.layout.backend)
     segments = None if batch.segments is None else batch.segments[start:end]
-    where = batch.targets.get("where")
-    chosen = None if where is None else (where >= start) & (where < end)  # (M,)
 
     def cut(name: str, target: Tensor) -> Tensor:
         if name in _BY_TOKEN:
@@ -319,8 +311,8 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
         if name in _BY_QUESTION:
             ends = batch.targets["choices"].cumsum(0)  # (Q,)
             return target[(ends > first) & (ends <= last)]
-        assert chosen is not None  # noqa: S101  labels come with where
-        return target[chosen] - start if name in _BY_POSITION else target[chosen]
+        where = batch.targets["where"]
+        return target[(where >= start) & (where < end)] - (start if name == "where" else 0)
 
     targets = {name: cut(name, target) for name, target in batch.targets.items()}
     source = None if batch.source is None else _part(batch.source, first, last)
