@@ -48,7 +48,7 @@ def main() -> None:
     words = list(occurrences(options.folder / f"{options.set}.data.txt"))
     same = [line == "T" for line in (options.folder / f"{options.set}.gold.txt").read_text().split()]
     texts = [sentence for sentence, _, _ in words]
-    tables = token_vectors(model.encoder, model.tokenizer, texts, layers=LAYERS, combine="concat")
+    tables = token_vectors(model, texts, LAYERS, "concat")
     rows = [
         table.vectors[table.over(start, end)].mean(0).reshape(len(LAYERS), -1)
         for table, (_, start, end) in zip(tables, words, strict=True)

@@ -82,7 +82,7 @@ def test_what_follows_best_is_chosen_by_the_next_sentence_head(model):
     assert model.choose(TEXT, [OTHER, SENTENCES[1]]).scores == pytest.approx(before[::-1], abs=1e-5)
     bare = ch.Model.create(model.config, model.tokenizer)
     with pytest.raises(WrongTask, match="cannot choose: it has no 'choice' head"):
-        next(choose(bare.network, bare.tokenizer, [(TEXT, [OTHER])]))
+        next(choose(bare, [(TEXT, [OTHER])]))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def brute_force(model: ch.Model, question: str, context: str, search: Search) ->
 def test_every_span_of_every_window_is_looked_at(model, context):
     search = Search(top_k=20, max_answer_length=12, window=60, overlap=20, **PLAIN)
     spans, null, total = brute_force(model, QUESTION, context, search)
-    (found,) = answer(model.network, model.tokenizer, [(QUESTION, context)], search)
+    (found,) = answer(model, [(QUESTION, context)], search)
     best = sorted(spans.values(), reverse=True)
     offsets = model.tokenizer.pieces(context).offsets
     logits: dict[tuple[int, int], float] = {}
@@ -124,12 +124,12 @@ def test_the_end_of_a_very_long_text_is_read(bert):
 def test_answers_are_slices_and_neighbours_change_nothing(bert, pairs, whole_words):
     pairs = [(question[:20], context) for question, context in pairs]
     search = Search(top_k=3, whole_words=whole_words, threshold=math.inf)
-    together = list(answer(bert.network, bert.tokenizer, pairs, search))
+    together = list(answer(bert, pairs, search))
     for (question, context), found in zip(pairs, together, strict=True):
         for one in found.candidates:
             assert context[one.start : one.end] == one.text
             assert one.text.strip()
-        (single,) = answer(bert.network, bert.tokenizer, [(question, context)], search)
+        (single,) = answer(bert, [(question, context)], search)
         assert single.score == pytest.approx(found.score, rel=1e-3)
         assert single.null_score == pytest.approx(found.null_score, abs=1e-4)
 

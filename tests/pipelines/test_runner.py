@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import runner as batches
-from clearhead.pipelines.runner import Input, inputs_of_pairs, listed, paired, per_sequence, per_token, run_head
+from clearhead.pipelines.runner import Input, inputs_of_pairs, listed, paired, per_sequence, per_token, run, through
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours
@@ -31,7 +31,9 @@ inputs = numbers.map(lambda pair: Input(pair[0], pair[1] and [0] * (len(pair[0])
 @settings(max_examples=30, deadline=None)
 def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, budget):
     counted: list[int] = []
-    found = run_head(MODEL.network, "tags", per_token, items, batch_tokens=budget, progress=counted.append)
+    found = run(
+        MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=budget, progress=counted.append
+    )
     assert [len(item) for item in found] == [len(item) for item in items]
     for item, results in zip(items, found, strict=True):
         for one, result in zip(item, results, strict=True):
@@ -41,11 +43,11 @@ def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, 
 
 def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alone():
     items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
-    expected = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
+    expected = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
+        found = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
         layered = MODEL.embed(SENTENCES * 3, layers=[0, -1], batch_tokens=16)
         assert torch.get_num_threads() == 2
     finally:
@@ -57,21 +59,23 @@ def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alon
 
 def test_one_row_for_each_sequence():
     model = peers("BertForSequenceClassification", ("a", "b", "c")).ours
-    rows = run_head(model.network, "classes", per_sequence, [[Input([2, 9, 3], ()), Input([2, 3], ())]])
+    rows = run(
+        model.network, through(model.network, "classes"), per_sequence, [[Input([2, 9, 3], ()), Input([2, 3], ())]]
+    )
     assert [row.shape for row in rows[0]] == [(3,), (3,)]
 
 
 def test_a_network_in_training_answers_without_dropout_and_every_part_stays_in_its_mode():
     items = [[Input([2, 9, 8, 3], ())]]
-    before = run_head(MODEL.network, "tags", per_token, items)
+    before = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
     MODEL.network.train()
     frozen = MODEL.network.encoder.blocks[0].eval()
     try:
-        after = run_head(MODEL.network, "tags", per_token, items)
+        after = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
         assert MODEL.network.training
         assert not frozen.training
         MODEL.network.training = False  # a part may be trained alone
-        again = run_head(MODEL.network, "tags", per_token, items)
+        again = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
         assert MODEL.network.encoder.blocks[1].training
     finally:
         MODEL.network.eval()
@@ -81,7 +85,7 @@ def test_a_network_in_training_answers_without_dropout_and_every_part_stays_in_i
 
 def test_requests_at_once_change_no_thread_but_their_own_workers():
     items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
-    expected = run_head(MODEL.network, "tags", per_token, items, batch_tokens=32)
+    expected = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
     common = torch.get_num_threads()
     torch.set_num_threads(3)
     seen: list[int] = []
@@ -89,7 +93,7 @@ def test_requests_at_once_change_no_thread_but_their_own_workers():
 
     def serve() -> None:
         for _ in range(5):
-            found.append(run_head(MODEL.network, "tags", per_token, items, batch_tokens=32))
+            found.append(run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32))
         seen.append(torch.get_num_threads())
 
     try:
@@ -123,8 +127,8 @@ def test_an_error_in_one_batch_is_told_and_leaves_no_work_behind():
 
     try:
         with pytest.raises(RuntimeError, match="enough"):
-            run_head(MODEL.network, "tags", per_token, items, batch_tokens=6, progress=fail)
-        assert len(run_head(MODEL.network, "tags", per_token, items, batch_tokens=6)) == 20
+            run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=6, progress=fail)
+        assert len(run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=6)) == 20
     finally:
         torch.set_num_threads(common)
 

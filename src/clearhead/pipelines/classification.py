@@ -5,13 +5,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress, Record, in_wholes
-from clearhead.nn.heads import Network
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.runner import (
     Input,
@@ -19,10 +19,15 @@ from clearhead.pipelines.runner import (
     chunks_of_text,
     inputs_of_pairs,
     inputs_of_texts,
+    merged,
     per_sequence,
-    run_head,
+    run,
+    through,
 )
 from clearhead.text import Tokenizer
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
 
 Pair = tuple[str, str]
 
@@ -41,50 +46,35 @@ class Classes(Record):
 
 
 def classify(
-    network: Network,
-    tokenizer: Tokenizer,
-    texts: Iterable[str | Pair],
-    *,
-    labels: Sequence[str] | None = None,
-    problem: str | None = None,
-    top_k: int | None = None,
-    progress: Progress | None = None,
+    model: "Model", texts: Iterable[str | Pair], top_k: int | None, progress: Progress | None
 ) -> Iterator[Classes]:
-    """Classify texts, or pairs of texts, in order. `problem` is a checkpoint's problem_type.
+    """Classify texts, or pairs of texts, in order.
 
     A document longer than the model is read in windows; its logits are their mean, each window counting as many times
     as it has tokens of its own. Of a pair, the longer text is read so, beside the whole of the shorter.
     """
-    require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
-    logits = class_logits(network, tokenizer, texts, progress=progress)
-    return (_result(row, labels, problem, top_k) for row in logits)
+    _check_top(top_k)
+    problem = model.checkpoint.description.problem
+
+    def result(logits: Tensor) -> Classes:
+        if problem == "multi_label_classification":
+            scores = logits.sigmoid()
+        else:
+            scores = logits if problem == "regression" or len(logits) == 1 else logits.softmax(-1)
+        return _ranked(model.labels or [f"LABEL_{i}" for i in range(len(logits))], scores, top_k)
+
+    return map(result, class_logits(model, texts, progress))
 
 
-def class_logits(
-    network: Network,
-    tokenizer: Tokenizer,
-    texts: Iterable[str | Pair],
-    *,
-    progress: Progress | None = None,
-) -> Iterator[Tensor]:
+def class_logits(model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None) -> Iterator[Tensor]:
     """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
-    check_head(network, "classes")
+    forward = through(model.network, "classes")
 
     def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
-        inputs = _inputs(tokenizer, chunk, network.encoder.max_length)
-        outputs = run_head(network, "classes", per_sequence, inputs, progress=progress)
-        for windows, rows in zip(inputs, outputs, strict=True):
-            yield merged(windows, rows)
+        inputs = _inputs(model.tokenizer, chunk, model.encoder.max_length)
+        return map(merged, inputs, run(model.network, forward, per_sequence, inputs, progress=progress))
 
     return chain.from_iterable(map(results, chunks_of_text(texts)))
-
-
-def merged(windows: Sequence[Input], rows: Sequence[Tensor]) -> Tensor:
-    """Logits of a text's windows -> the text's logits: the mean, weighted by the tokens each window speaks for."""
-    if len(rows) == 1:
-        return rows[0]
-    weights = torch.tensor([float(one.weight) for one in windows])
-    return weights @ torch.stack(list(rows)) / weights.sum()
 
 
 def _inputs(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> list[list[Input]]:
@@ -96,14 +86,11 @@ def _inputs(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> li
     return [next(single if isinstance(one, str) else paired) for one in chunk]
 
 
-def _result(logits: Tensor, labels: Sequence[str] | None, problem: str | None, top_k: int | None) -> Classes:
-    names = labels or [f"LABEL_{i}" for i in range(len(logits))]
-    if problem == "multi_label_classification":
-        scores = logits.sigmoid()
-    elif problem == "regression" or len(logits) == 1:
-        scores = logits
-    else:
-        scores = logits.softmax(-1)
+def _check_top(top_k: int | None) -> None:
+    require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
+
+
+def _ranked(names: Sequence[str], scores: Tensor, top_k: int | None) -> Classes:
     ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
     return Classes(*ranked[0], dict(ranked[:top_k]))
 
@@ -112,38 +99,37 @@ TEMPLATE = "This text is about {}."
 
 
 def zero_shot(
-    network: Network,
-    tokenizer: Tokenizer,
+    model: "Model",
     texts: Iterable[str],
     labels: Sequence[str],
+    template: str,
     *,
-    known: Sequence[str] | None,
-    hypothesis_template: str = TEMPLATE,
-    multi_label: bool = False,
-    top_k: int | None = None,
-    progress: Progress | None = None,
+    multi_label: bool,
+    top_k: int | None,
+    progress: Progress | None,
 ) -> Iterator[Classes]:
-    """Rank the labels for each text, in order; `known` are those of the checkpoint, with entailment among them.
+    """Rank the labels for each text, in order; the checkpoint's own must have entailment among them.
 
     Every label is put into the template and read beside the text, which may be of any length. Scores sum to 1; with
     `multi_label` (or a single label) each is a probability by itself: entailment against contradiction.
     """
-    check_head(network, "classes")
-    require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
-    entailment, contradiction = _relation(known)
-    names = _names(labels)
-    hypotheses = [_written(hypothesis_template, name) for name in names]
+    check_head(model.network, "classes")
+    _check_top(top_k)
+    entailment, contradiction = _relation(model.labels)
+    several = not isinstance(labels, str) and len(labels) > 0
+    require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
+    names = list(dict.fromkeys(labels))
+    hypotheses = [_written(template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
-    logits = class_logits(network, tokenizer, pairs, progress=in_wholes(progress, len(names), 1))
+    logits = class_logits(model, pairs, in_wholes(progress, len(names), 1))
 
-    def result(rows: tuple[torch.Tensor, ...]) -> Classes:
+    def result(rows: tuple[Tensor, ...]) -> Classes:
         table = torch.stack(rows)  # (C, L)
         if multi_label or len(names) == 1:
             scores = table[:, [contradiction, entailment]].softmax(-1)[:, 1]
         else:
             scores = table[:, entailment].softmax(-1)
-        ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
-        return Classes(*ranked[0], dict(ranked[:top_k]))
+        return _ranked(names, scores, top_k)
 
     return map(result, zip(*[logits] * len(names), strict=True))
 
@@ -163,20 +149,13 @@ def _relation(known: Sequence[str] | None) -> tuple[int, int]:
     return entailment, next((i for i, name in enumerate(names) if name.startswith("contra")), other)
 
 
-def _names(labels: Sequence[str]) -> list[str]:
-    several = not isinstance(labels, str) and len(labels) > 0
-    require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
-    return list(dict.fromkeys(labels))
-
-
 def _written(template: str, name: str) -> str:
     try:
         written = template.format(name)
     except (IndexError, KeyError, ValueError):
         written = template
-    require(
-        written != template, f"hypothesis_template={template!r} has no place for a label; write {{}} there", BadInput
-    )
+    filled = written != template
+    require(filled, f"hypothesis_template={template!r} has no place for a label; write {{}} there", BadInput)
     return written
 
 
@@ -185,10 +164,7 @@ LABEL = "similarity"
 
 def cosines(pairs: Iterable[Pair], embed: Callable[[Sequence[str]], Vectors]) -> Iterator[Classes]:
     """Compare the texts of each pair, in order; `embed` gives unit vectors. The score is the cosine, from -1 to 1."""
-
-    def results(chunk: list[Pair]) -> Iterator[Classes]:
+    for chunk in chunks_of_text(pairs):
         first, second = (embed(list(side)) for side in zip(*chunk, strict=True))
         for cosine in (first * second).sum(1).tolist():
             yield Classes(LABEL, cosine, {LABEL: cosine})
-
-    return chain.from_iterable(map(results, chunks_of_text(pairs)))

@@ -4,8 +4,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal, get_args
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,15 +20,21 @@ from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.hooks import Combine, hidden_states, mix_layers
 from clearhead.pipelines.runner import (
+    Forward,
     Input,
     chunks_of_text,
     inputs_of_texts,
+    merged,
     per_sequence,
     per_token,
+    read_windows,
     run,
     windows_of_texts,
 )
-from clearhead.text import Tokenizer, Window
+from clearhead.text import Window
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
 
 
 def last_layers(encoder: Any) -> range:
@@ -36,31 +42,19 @@ def last_layers(encoder: Any) -> range:
     return range(-min(4, len(getattr(encoder, "blocks", (encoder,)))), 0)
 
 
-@dataclass(frozen=True)
-class LayerMix:
-    """The chosen layers of an encoder, combined; they count from 0, the embeddings, or from -1, the last."""
+def mixed_layers(encoder: Any, layers: Sequence[int] = (-1,), combine: Combine = "mean") -> Forward:
+    """The chosen layers (N, D) of a batch, combined; they count from 0, the embeddings, or from -1, the last."""
+    require(len(layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
+    # an encoder–decoder reads a source beside its text, and has no one stack of layers
+    single = not isinstance(encoder, EncoderDecoder)
+    require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
 
-    encoder: Any
-    layers: Sequence[int] = (-1,)
-    combine: Combine = "mean"
+    def forward(batch: Batch) -> Tensor:
+        if tuple(layers) == (-1,):
+            return encoder(batch.ids, batch.layout, batch.segments)
+        return mix_layers(hidden_states(encoder, batch.ids, batch.layout, batch.segments), layers, combine)
 
-    def __post_init__(self) -> None:
-        require(len(self.layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
-        # an encoder–decoder reads a source beside its text, and has no one stack of layers
-        single = not isinstance(self.encoder, EncoderDecoder)
-        require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
-
-    @property
-    def width(self) -> int:
-        """How many numbers a token's vector has."""
-        return int(self.encoder.width) * (len(self.layers) if self.combine == "concat" else 1)
-
-    def __call__(self, batch: Batch) -> Tensor:
-        """Packed batch -> (N, D)."""
-        if tuple(self.layers) == (-1,):
-            return self.encoder(batch.ids, batch.layout, batch.segments)
-        states = hidden_states(self.encoder, batch.ids, batch.layout, batch.segments)
-        return mix_layers(states, self.layers, self.combine)
+    return forward
 
 
 Precision = Literal["float32", "int8", "binary"]
@@ -139,50 +133,43 @@ Vectors = NDArray[np.float32]
 
 
 def embed(
-    encoder: Any,
-    tokenizer: Tokenizer,
+    model: "Model",
     texts: Iterable[str],
-    *,
     vector: SentenceVector,
-    layers: Sequence[int] = (-1,),
-    combine: Combine = "mean",
-    dimensions: int | None = None,
-    batch_tokens: int | None = None,
-    progress: Progress | None = None,
+    layers: Sequence[int],
+    combine: Combine,
+    dimensions: int | None,
+    batch_tokens: int | None,
+    progress: Progress | None,
 ) -> Vectors:
     """One vector per text, (texts, D), or its first `dimensions`; `progress` is told how many texts are done.
 
     A text longer than the model is read in windows, and its vector is the mean (or maximum) over them, each window
     counting as many times as it has tokens of its own. What is cut off is cut before the vector is normalised.
     """
-    mix = LayerMix(encoder, layers, combine)
-    kept = mix.width if dimensions is None else dimensions
-    require(0 < kept <= mix.width, f"dimensions={dimensions} cannot be kept of {mix.width}", BadInput)
+    encoder, mix = model.encoder, mixed_layers(model.encoder, layers, combine)
+    width = int(encoder.width) * (len(layers) if combine == "concat" else 1)
+    kept = width if dimensions is None else dimensions
+    require(0 < kept <= width, f"dimensions={dimensions} cannot be kept of {width}", BadInput)
 
     def forward(batch: Batch) -> Tensor:
         return vector(mix(batch), batch.layout)
 
+    def join(windows: Sequence[Input], vectors: Sequence[Tensor]) -> Tensor:
+        if len(vectors) == 1:
+            return vectors[0]
+        joined = torch.stack(list(vectors)).amax(0) if vector.pooling == "max" else merged(windows, vectors)
+        return F.normalize(joined, dim=-1) if vector.normalise else joined
+
     found = [np.zeros((0, kept), np.float32)]
     for chunk in chunks_of_text(texts):
-        inputs = inputs_of_texts(tokenizer, chunk, encoder.max_length)
+        inputs = inputs_of_texts(model.tokenizer, chunk, encoder.max_length)
         pooled = run(encoder, forward, per_sequence, inputs, batch_tokens=batch_tokens, progress=progress)
-        weights = [[one.weight for one in item] for item in inputs]
-        joined = torch.stack([_join(*of, vector) for of in zip(pooled, weights, strict=True)])
+        vectors = torch.stack(list(map(join, inputs, pooled)))
         if dimensions is not None:
-            joined = F.normalize(joined[:, :kept], dim=-1) if vector.normalise else joined[:, :kept]
-        found.append(joined.numpy())
+            vectors = F.normalize(vectors[:, :kept], dim=-1) if vector.normalise else vectors[:, :kept]
+        found.append(vectors.numpy())
     return np.concatenate(found)
-
-
-def _join(vectors: list[Tensor], weights: list[int], vector: SentenceVector) -> Tensor:
-    """Vectors of a text's windows -> the text's vector."""
-    if len(vectors) == 1:
-        return vectors[0]
-    if vector.pooling == "max":
-        joined = torch.stack(vectors).amax(0)
-    else:
-        joined = torch.tensor(weights, dtype=torch.float32) @ torch.stack(vectors) / sum(weights)
-    return F.normalize(joined, dim=-1) if vector.normalise else joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,29 +187,24 @@ class TokenVectors:
 
 
 def token_vectors(
-    encoder: Any,
-    tokenizer: Tokenizer,
+    model: "Model",
     texts: Iterable[str],
-    *,
     layers: Sequence[int] = (-1,),
     combine: Combine = "mean",
     progress: Progress | None = None,
 ) -> Iterator[TokenVectors]:
     """The token vectors of each text, in order; of a long text, each token's from the window where it sees most."""
-    mix = LayerMix(encoder, layers, combine)
+    encoder, tokenizer = model.encoder, model.tokenizer
+    forward = mixed_layers(encoder, layers, combine)
 
-    def results(chunk: list[str]) -> Iterator[TokenVectors]:
-        cut = windows_of_texts(tokenizer, chunk, encoder.max_length)
-        told = tokenizer.tells_capitals
-        inputs = [[Input(one.encoding.ids, one.encoding.segments if told else ()) for one in item] for item in cut]
-        for item, tables in zip(cut, run(encoder, mix, per_token, inputs, progress=progress), strict=True):
-            yield _result(item, tables)
+    def windows(chunk: list[str]) -> list[list[Window]]:
+        return windows_of_texts(tokenizer, chunk, encoder.max_length)
 
-    return chain.from_iterable(map(results, chunks_of_text(texts)))
+    def result(_: str, item: list[Window], tables: list[Tensor]) -> TokenVectors:
+        parts = [(one.encoding, position) for one in item for position in one.best]
+        rows = torch.cat([table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)])
+        offsets = tuple(span for encoding, i in parts if (span := encoding.offsets[i]) is not None)
+        return TokenVectors(tuple(encoding.tokens[i] for encoding, i in parts), offsets, rows.numpy())
 
-
-def _result(item: list[Window], tables: list[Tensor]) -> TokenVectors:
-    parts = [(one.encoding, position) for one in item for position in one.best]
-    rows = torch.cat([table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)])
-    offsets = tuple(span for encoding, i in parts if (span := encoding.offsets[i]) is not None)
-    return TokenVectors(tuple(encoding.tokens[i] for encoding, i in parts), offsets, rows.numpy())
+    told = tokenizer.tells_capitals
+    return starmap(result, read_windows(encoder, forward, per_token, texts, windows, progress, segments=told))

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,9 +12,11 @@ from torch import Tensor
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress, Record
-from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, check_head, chunks_of_text, run, windows_of_texts
+from clearhead.pipelines.runner import check_head, read_windows, windows_of_texts
 from clearhead.text import Tokenizer, Window
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,10 @@ class Filled(Record):
 
 
 def fill(
-    network: Network,
-    tokenizer: Tokenizer,
+    model: "Model",
     texts: Iterable[str],
-    *,
-    top_k: int = 5,
-    candidates: Sequence[str | int] | None = None,
+    top_k: int,
+    candidates: Sequence[str | int] | None,
     progress: Progress | None = None,
 ) -> Iterator[Filled]:
     """Fill the masks of texts, in order; a long text is read in windows, each mask where it sees most.
@@ -49,6 +49,7 @@ def fill(
     Masks are filled independently of one another. With `candidates`, only these words (or token ids) are ranked; their
     scores are still probabilities among the whole vocabulary, as in transformers.
     """
+    network, tokenizer = model.network, model.tokenizer
     check_head(network, "masked_lm")
     require(top_k > 0, f"top_k={top_k} predictions cannot be given; choose 1 or more", BadInput)
     allowed = None if candidates is None else _candidate_ids(tokenizer, candidates)
@@ -69,14 +70,11 @@ def fill(
         """Give each sequence the rows of its masks."""
         return out.split([int((part == tokenizer.mask_id).sum()) for part in batch.layout.split(batch.ids)])
 
-    def results(chunk: list[str]) -> Iterator[Filled]:
-        cut = _windows(tokenizer, chunk, network.encoder.max_length)
-        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-        outputs = run(network, forward, divide, inputs, progress=progress)
-        for text, item, tables in zip(chunk, cut, outputs, strict=True):
-            yield _result(tokenizer, text, item, tables)
+    def windows(chunk: list[str]) -> list[list[Window]]:
+        return _windows(tokenizer, chunk, network.encoder.max_length)
 
-    return chain.from_iterable(map(results, chunks_of_text(texts)))
+    read = read_windows(network, forward, divide, texts, windows, progress)
+    return (_result(tokenizer, *found) for found in read)
 
 
 def _windows(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:

@@ -265,7 +265,7 @@ class Model:
     def _encoder_digest(self) -> str:
         if self._digest is None:
             # a skill knows its encoder by the numbers as they are, not as another type rounds them
-            rounded = self._folder is not None and next(self.encoder.parameters()).dtype != torch.float32
+            rounded = next(self.encoder.parameters()).dtype != torch.float32
             exact = read_folder(self._folder).network.encoder if rounded and self._folder else self.encoder
             self._digest = encoder_digest(exact)
         return self._digest
@@ -291,8 +291,7 @@ class Model:
         >>> model.fill("The capital of France is [MASK].", candidates=["paris", "soup"]).predictions[0].token
         'paris'
         """
-        one = self.able("fill")
-        return fill(one.network, one.tokenizer, texts, top_k=top_k, candidates=candidates, progress=progress)
+        return fill(self.able("fill"), texts, top_k, candidates, progress)
 
     @renamed(top="top_k")
     @per_text
@@ -309,7 +308,7 @@ class Model:
         >>> [found.label for found in model.classify(["What a joy!", "A dull film."], skill="sentiment")]
         ['positive', 'negative']
         """
-        return self.able("classify", skill)._classify(texts, top_k, progress)
+        return classify(self.able("classify", skill), texts, top_k, progress)
 
     @renamed(top="top_k")
     @per_pair
@@ -332,15 +331,7 @@ class Model:
         one, pairs = self.able("compare", skill), paired(first, second)
         if one.checkpoint.sentence is not None and "classes" not in one.network.heads:
             return cosines(pairs, lambda texts: one.embed(texts, normalise=True, progress=progress))
-        return one._classify(pairs, top_k, progress)
-
-    def _classify(
-        self, given: Iterable[str | tuple[str, str]], top_k: int | None, progress: Progress | None
-    ) -> Iterator[Classes]:
-        problem = self.checkpoint.description.problem
-        return classify(
-            self.network, self.tokenizer, given, labels=self.labels, problem=problem, top_k=top_k, progress=progress
-        )
+        return classify(one, pairs, top_k, progress)
 
     @renamed(template="hypothesis_template", multi="multi_label", top="top_k")
     @per_text
@@ -362,18 +353,8 @@ class Model:
         >>> model.zero_shot("The bank raised its interest rates.", ["money", "animals"]).label
         'money'
         """
-        one = self.able("compare", skill)
-        return zero_shot(
-            one.network,
-            one.tokenizer,
-            texts,
-            labels,
-            known=one.labels,
-            hypothesis_template=hypothesis_template,
-            multi_label=multi_label,
-            top_k=top_k,
-            progress=progress,
-        )
+        one, template = self.able("compare", skill), hypothesis_template
+        return zero_shot(one, texts, labels, template, multi_label=multi_label, top_k=top_k, progress=progress)
 
     @renamed(strategy="aggregation_strategy")
     @per_text
@@ -393,15 +374,7 @@ class Model:
         >>> [(one.text, one.label) for one in model.tag("Ada Lovelace lived in London.").entities]
         [('Ada Lovelace', 'PER'), ('London', 'LOC')]
         """
-        one = self.able("tag", skill)
-        return tag(
-            one.network,
-            one.tokenizer,
-            texts,
-            labels=one.labels,
-            aggregation_strategy=aggregation_strategy,
-            progress=progress,
-        )
+        return tag(self.able("tag", skill), texts, aggregation_strategy, progress)
 
     @renamed(top="top_k", longest="max_answer_length")
     @per_question
@@ -427,7 +400,7 @@ class Model:
         one = self.able("answer", skill)
         own = one.checkpoint.description.threshold if threshold is None else threshold
         search = Search(top_k=top_k, threshold=own, max_answer_length=max_answer_length, whole_words=whole_words)
-        return answer(one.network, one.tokenizer, paired(questions, contexts), search, progress=progress)
+        return answer(one, paired(questions, contexts), search, progress)
 
     @overload
     def choose(self, contexts: str, candidates: Sequence[str], *, progress: Progress | None = None) -> Choice: ...
@@ -458,7 +431,7 @@ class Model:
         one, single = self.able("choose"), isinstance(contexts, str)
         require(single == (candidates is not None), "give a context and its candidates, or a list of both", BadInput)
         given = [(contexts, candidates or ())] if isinstance(contexts, str) else contexts
-        return as_given(contexts, choose(one.network, one.tokenizer, given, progress=progress))
+        return as_given(contexts, choose(one, given, progress))
 
     # what an encoder is for by itself
 
@@ -490,21 +463,9 @@ class Model:
         inner = skill is None and tuple(layers) != (-1,)
         one = self if inner and self.family not in RECURRENT_FAMILIES else self.able("embed", skill)
         own = one.checkpoint.sentence or SentenceVector("mean")
-        vector = SentenceVector(
-            own.pooling if pooling is None else pooling, normalise=own.normalise if normalise is None else normalise
-        )
-        vectors = embed(
-            one.encoder,
-            one.tokenizer,
-            listed(texts),
-            vector=vector,
-            layers=layers,
-            combine=combine,
-            dimensions=dimensions,
-            batch_tokens=batch_tokens,
-            progress=progress,
-        )
-        vectors = quantise(vectors, precision, ranges)
+        vector = SentenceVector(pooling or own.pooling, normalise=own.normalise if normalise is None else normalise)
+        found = embed(one, listed(texts), vector, layers, combine, dimensions, batch_tokens, progress)
+        vectors = quantise(found, precision, ranges)
         return vectors[0] if isinstance(texts, str) else vectors
 
     @per_text
@@ -523,7 +484,7 @@ class Model:
         (('a', 'river', 'bank'), (3, 384))
         """
         self.able("token_vectors")
-        return token_vectors(self.encoder, self.tokenizer, texts, layers=layers, combine=combine, progress=progress)
+        return token_vectors(self, texts, layers, combine, progress)
 
     @renamed(longest="max_characters")
     def index(
@@ -600,7 +561,7 @@ class Model:
         """
         self.able("senses")
         given = list(listed(texts))
-        tokens = token_vectors(self.encoder, self.tokenizer, given, layers=layers or last_layers(self.encoder))
+        tokens = token_vectors(self, given, layers or last_layers(self.encoder))
         return senses(word, given, tokens, threshold=threshold, count=count)
 
     # what a decoder or an encoder–decoder is for

@@ -6,8 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -15,11 +14,13 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.io import Progress, Record
-from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
-from clearhead.text import Pieces, Tokenizer, Window
+from clearhead.pipelines.runner import per_token, read_windows, through
+from clearhead.text import Pieces, Window
 from clearhead.text.encoding import Template
 from clearhead.text.windows import cut, room_for
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,6 @@ class SpanTable:
                     return
                 yield place // longest, place // longest + place % longest, value
             given, count = count, min(8 * count, len(flat))
-
-
-_WINDOW = 384
-_OVERLAP = 128
-_LONGEST = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +114,9 @@ class Search:
 
     top_k: int = 1
     threshold: float = 0.0
-    max_answer_length: int = _LONGEST  # in pieces
-    window: int = _WINDOW
-    overlap: int = _OVERLAP
+    max_answer_length: int = 30  # in pieces
+    window: int = 384
+    overlap: int = 128
     whole_words: bool = True
 
     def __post_init__(self) -> None:
@@ -132,51 +128,38 @@ class Search:
 
 
 def answer(
-    network: Network,
-    tokenizer: Tokenizer,
-    questions: Iterable[tuple[str, str]],
-    search: Search | None = None,
-    *,
-    progress: Progress | None = None,
+    model: "Model", questions: Iterable[tuple[str, str]], search: Search, progress: Progress | None = None
 ) -> Iterator[Answer]:
     """Answer (question, context) pairs in order, each context of any length, all windows packed together.
 
     A score is a probability among all spans of all windows and "no answer" (transformers v4 multiplies the start's and
     the end's probability within a window instead, so that its scores do not compare across windows).
     """
-    how = search or Search()
-    read = read_passages(network, tokenizer, questions, how, progress=progress)
-    return (_result(*found, how) for found in read)
+    return (_result(*read, search) for read in read_passages(model, questions, search, progress))
 
 
 Read = tuple[str, Pieces, list[Window], list[Tensor]]
 
 
 def read_passages(
-    network: Network,
-    tokenizer: Tokenizer,
-    questions: Iterable[tuple[str, str]],
-    how: Search,
-    *,
-    progress: Progress | None = None,
+    model: "Model", questions: Iterable[tuple[str, str]], search: Search, progress: Progress | None = None
 ) -> Iterator[Read]:
     """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
-    check_head(network, "span")
-    length = min(how.window, network.encoder.max_length)
+    forward = through(model.network, "span")
+    tokenizer, length = model.tokenizer, min(search.window, model.encoder.max_length)
+    pieces: dict[str, Pieces] = {}  # of the texts that are being read
 
-    def results(chunk: list[tuple[str, str]]) -> Iterator[Read]:
+    def windows(chunk: list[tuple[str, str]]) -> list[list[Window]]:
         # many questions may share a context, which is cut into pieces once
         texts = list(dict.fromkeys(text for pair in chunk for text in pair))
-        pieces = dict(zip(texts, tokenizer.pieces_batch(texts), strict=True))
-        found = [
-            _windows(tokenizer.template, pieces[asked], pieces[text], length, how.overlap) for asked, text in chunk
+        pieces.clear()
+        pieces.update(zip(texts, tokenizer.pieces_batch(texts), strict=True))
+        return [
+            _windows(tokenizer.template, pieces[asked], pieces[text], length, search.overlap) for asked, text in chunk
         ]
-        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
-        outputs = run_head(network, "span", per_token, inputs, progress=progress)
-        for (_, context), item, tables in zip(chunk, found, outputs, strict=True):
-            yield context, pieces[context], item, tables
 
-    return chain.from_iterable(map(results, chunks_of_text(questions)))
+    read = read_windows(model.network, forward, per_token, questions, windows, progress)
+    return ((context, pieces[context], found, tables) for (_, context), found, tables in read)
 
 
 def _windows(template: Template, asked: Pieces, context: Pieces, length: int, overlap: int) -> list[Window]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from threading import Barrier, Lock
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -96,21 +96,28 @@ def per_token(out: Tensor, batch: Batch) -> Sequence[Tensor]:
     return batch.layout.split(out)
 
 
-def run_head(
-    network: Network,
-    head: str,
+def through(network: Network, head: str) -> Forward:
+    """Run the network and one of its heads; refuse a head that it has not."""
+    check_head(network, head)
+    return lambda batch: network(head, batch.ids, batch.layout, batch.segments)
+
+
+def read_windows(
+    module: nn.Module,
+    forward: Forward,
     divide: Divide,
-    items: Sequence[Sequence[Input]],
-    *,
-    batch_tokens: int | None = None,
+    items: Iterable[Item],
+    cut: Callable[[list[Item]], list[list[Window]]],
     progress: Progress | None = None,
-) -> list[list[Tensor]]:
-    """`run` a network and one of its heads."""
-
-    def forward(batch: Batch) -> Tensor:
-        return network(head, batch.ids, batch.layout, batch.segments)
-
-    return run(network, forward, divide, items, batch_tokens=batch_tokens, progress=progress)
+    *,
+    segments: bool = True,
+) -> Iterator[tuple[Item, list[Window], list[Tensor]]]:
+    """`run` a stream of texts, or of what holds texts: each with the windows that `cut` gives it, and their results."""
+    for chunk in chunks_of_text(items):
+        windows = cut(chunk)
+        encodings = [[one.encoding for one in item] for item in windows]
+        inputs = [[Input(one.ids, one.segments if segments else ()) for one in item] for item in encodings]
+        yield from zip(chunk, windows, run(module, forward, divide, inputs, progress=progress), strict=True)
 
 
 def run(
@@ -134,7 +141,9 @@ def run(
     left = [len(item) for item in items]
     lengths = [len(one.ids) for one in inputs]
     on_cpu = device.type == "cpu"
-    budget = batch_tokens or (_budget(sum(lengths)) if on_cpu else _BATCH_TOKENS_GPU)
+    # on a CPU, every thread should have a batch
+    share = min(max(-(-sum(lengths) // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
+    budget = batch_tokens or (share if on_cpu else _BATCH_TOKENS_GPU)
     groups: list[list[int]] = [group.tolist() for group in group_by_length(lengths, budget)]
 
     @torch.inference_mode()  # which is a thread's own
@@ -167,11 +176,6 @@ def run(
             if progress is not None and done:
                 progress(done)
     return results
-
-
-def _budget(tokens: int) -> int:
-    """Tokens of a batch on a CPU, so that every thread has one."""
-    return min(max(-(-tokens // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
 
 
 def _side_by_side(
@@ -285,6 +289,14 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
             several = cut(template, second, room, before=first)
         found.append([Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in several])
     return found
+
+
+def merged(windows: Sequence[Input], rows: Sequence[Tensor]) -> Tensor:
+    """Results of a text's windows -> the text's: the mean, weighted by the tokens each window speaks for."""
+    if len(rows) == 1:
+        return rows[0]
+    weights = torch.tensor([float(one.weight) for one in windows])
+    return weights @ torch.stack(list(rows)) / weights.sum()
 
 
 # How a use is called: of one text it gives one result, of a list a list, of an iterator an iterator. A use is written
@@ -437,14 +449,14 @@ def paired(first: Many, second: Many) -> Iterator[tuple[str, str]]:
     """Pair texts up: one with many, many with one, or two lists."""
     firsts, seconds = listed(first), listed(second)
     if isinstance(first, str):
-        return ((first, other) for other in seconds)
+        return zip(repeat(first), seconds, strict=False)
     if isinstance(second, str):
-        return ((other, second) for other in firsts)
-    return _one_by_one(firsts, seconds)
+        return zip(firsts, repeat(second), strict=False)
 
+    def one_by_one() -> Iterator[tuple[str, str]]:
+        for left, right in zip_longest(firsts, seconds):
+            both = left is not None and right is not None
+            require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
+            yield left, right
 
-def _one_by_one(firsts: Iterable[str], seconds: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for left, right in zip_longest(firsts, seconds):
-        both = left is not None and right is not None
-        require(both, "two lists must be equally long to be paired; one has ended before the other", BadInput)
-        yield left, right
+    return one_by_one()

@@ -6,24 +6,26 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from statistics import fmean
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress, Record
-from clearhead.nn.heads import Network
-from clearhead.pipelines.runner import Input, check_head, chunks_of_text, per_token, run_head
-from clearhead.text import Tokenizer, Window
+from clearhead.pipelines.runner import per_token, read_windows, through
+from clearhead.text import Window
 from clearhead.text.encoding import Span
 from clearhead.text.windows import cut, room_for
 
+if TYPE_CHECKING:
+    from clearhead.pipelines.model import Model
+
 OUTSIDE = "O"  # the label of what is no entity
-_PREFIXED = re.compile(r"[BIESLU]-(?=.)")
-_OPENING = ("B-", "S-", "U-")  # an entity starts here, whatever stands before
+_PREFIXED = re.compile(r"^[BIESLU]-(?=.)")
+_OPENING = re.compile(r"[BSU]-(?=.)")  # an entity starts here, whatever stands before
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
     As in transformers, an entity may open with I-, and labels without a prefix join their equals.
     """
     found = []
-    for span in runs_of_one_type([part.label for part in parts], _entity_type, _opens):
+    labels = [part.label for part in parts]
+    for span in runs_of_one_type(labels, _entity_type, lambda label: _OPENING.match(label) is not None):
         group = parts[span]
         name, start, end = _entity_type(group[0].label), group[0].start, group[-1].end
         # a piece may be nothing but a space, which belongs to no word: no entity
@@ -62,11 +65,7 @@ def runs_of_one_type(
 
 
 def _entity_type(label: str) -> str:
-    return _PREFIXED.sub("", label, count=1) if _PREFIXED.match(label) else label
-
-
-def _opens(label: str) -> bool:
-    return label.startswith(_OPENING) and _PREFIXED.match(label) is not None
+    return _PREFIXED.sub("", label)
 
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
@@ -144,20 +143,11 @@ class Tagged(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "entities": [entity.to_dict() for entity in self.entities],
-            "words": [word.to_dict() for word in self.words],
-        }
+        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("entities", "words")}
 
 
 def tag(
-    network: Network,
-    tokenizer: Tokenizer,
-    texts: Iterable[str | Sequence[str]],
-    *,
-    labels: Sequence[str] | None = None,
-    aggregation_strategy: Strategy = "first",
-    progress: Progress | None = None,
+    model: "Model", texts: Iterable[str | Sequence[str]], strategy: Strategy, progress: Progress | None
 ) -> Iterator[Tagged]:
     """Tag texts, each a string or a list of words, in order; long ones in windows, each piece where it sees most.
 
@@ -165,83 +155,65 @@ def tag(
     piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
     the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
     """
-    known, strategy = get_args(Strategy), aggregation_strategy
+    known = get_args(Strategy)
     require(strategy in known, f"aggregation_strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
-
-    def result(read: TagWindows) -> Tagged:
-        if isinstance(read.text, str):
-            return _result(read.text, read.windows, read.logits, labels, strategy, plain=True)
-        found = _result(" ".join(read.text), read.windows, read.logits, labels, strategy, plain=False)
-        return Tagged(_as_given(read.text, found.words), found.entities)
-
-    return map(result, tag_windows(network, tokenizer, texts, progress=progress))
+    return (_result(*read, model.labels, strategy) for read in tag_windows(model, texts, progress=progress))
 
 
-@dataclass(frozen=True, slots=True)
-class TagWindows:
-    """A text (or a list of words), the windows it is read in, and the logits (tokens, L) of each."""
-
-    text: str | Sequence[str]
-    windows: list[Window]
-    logits: list[Tensor]
+Read = tuple[str | Sequence[str], list[Window], list[Tensor]]
 
 
 def tag_windows(
-    network: Network,
-    tokenizer: Tokenizer,
+    model: "Model",
     texts: Iterable[str | Sequence[str]],
     *,
     overlap: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[TagWindows]:
-    """The logits of texts, in order; windows of long ones share `overlap` pieces (default: a third of the room)."""
-    check_head(network, "tags")
-    room = room_for(tokenizer.template, network.encoder.max_length)
+) -> Iterator[Read]:
+    """Each text with its windows and their logits (tokens, L); windows share `overlap` pieces (default: a third)."""
+    forward = through(model.network, "tags")
+    tokenizer, room = model.tokenizer, room_for(model.tokenizer.template, model.encoder.max_length)
 
-    def results(chunk: list[str | Sequence[str]]) -> Iterator[TagWindows]:
+    def windows(chunk: list[str | Sequence[str]]) -> list[list[Window]]:
         plain = iter(tokenizer.pieces_batch([text for text in chunk if isinstance(text, str)]))
         split = iter(tokenizer.words_batch([text for text in chunk if not isinstance(text, str)]))
         pieces = [next(plain if isinstance(text, str) else split) for text in chunk]
-        found = [cut(tokenizer.template, one, room, overlap) for one in pieces]
-        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in found]
-        outputs = run_head(network, "tags", per_token, inputs, progress=progress)
-        for text, item, tables in zip(chunk, found, outputs, strict=True):
-            yield TagWindows(text, item, tables)
+        return [cut(tokenizer.template, one, room, overlap) for one in pieces]
 
-    return chain.from_iterable(map(results, chunks_of_text(texts)))
+    return read_windows(model.network, forward, per_token, texts, windows, progress)
 
 
 def _result(
-    text: str,
-    item: list[Window],
+    given: str | Sequence[str],
+    windows: list[Window],
     tables: list[Tensor],
     labels: Sequence[str] | None,
     strategy: Strategy,
-    *,
-    plain: bool,
 ) -> Tagged:
-    parts = [(one.encoding, position) for one in item for position in one.best]
+    text = given if isinstance(given, str) else " ".join(given)
+    parts = [(one.encoding, position) for one in windows for position in one.best]
     spans = [span for encoding, i in parts if (span := encoding.offsets[i]) is not None]
     owners = [word for encoding, i in parts if (word := encoding.words[i]) is not None]
     if not owners:
-        return Tagged((), ())
-    if plain:
+        return Tagged(() if isinstance(given, str) else _as_given(given, ()), ())
+    if isinstance(given, str):
         owners = join_words(text, spans, owners)
-    logits = [table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)]
+    logits = [table[one.best.start : one.best.stop] for one, table in zip(windows, tables, strict=True)]
     scores = torch.cat(logits).softmax(-1)  # (P, L)
     names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
 
     firsts = [i for i, owner in enumerate(owners) if i == 0 or owner != owners[i - 1]]
-    word_spans = [(spans[i][0], spans[j - 1][1]) for i, j in zip(firsts, [*firsts[1:], len(owners)], strict=True)]
+    word_spans = [(spans[i][0], spans[j - 1][1]) for i, j in pairwise([*firsts, len(owners)])]
     words = _labelled(text, word_spans, scores[firsts], names)
     match strategy:
         case "first":
-            return Tagged(words, entities_of(text, words))
+            joined = words
         case "simple":
-            return Tagged(words, entities_of(text, _labelled(text, spans, scores, names)))
+            joined = _labelled(text, spans, scores, names)
         case _:
-            joined = torch.stack([word_scores(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
-            return Tagged(words, entities_of(text, _labelled(text, word_spans, joined, names)))
+            rows = torch.stack([word_scores(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
+            joined = _labelled(text, word_spans, rows, names)
+    return Tagged(words if isinstance(given, str) else _as_given(given, words), entities_of(text, joined))
 
 
 def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled, ...]:

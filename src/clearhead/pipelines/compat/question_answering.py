@@ -61,7 +61,7 @@ class QuestionAnswering(Pipeline[QuestionOptions]):
 
     def _results(self, inputs: Sequence[Any], options: QuestionOptions) -> Iterator[Any]:
         search = options.search(self.model.encoder.max_length)
-        read = read_passages(self.model.network, self.model.tokenizer, map(_pair, inputs), search)
+        read = read_passages(self.model, map(_pair, inputs), search)
         for context, pieces, passages, tables in read:
             found, null = _answers(context, pieces, passages, tables, search)
             nothing = {"score": null if options.handle_impossible_answer else 0.0, "start": 0, "end": 0, "answer": ""}

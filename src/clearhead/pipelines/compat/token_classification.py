@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.compat.base import Options, Pipeline
-from clearhead.pipelines.token_classification import TagWindows, runs_of_one_type, tag_windows, word_scores
+from clearhead.pipelines.token_classification import Read, runs_of_one_type, tag_windows, word_scores
 from clearhead.text import Tokenizer
 
 _STRATEGIES = ("none", "simple", "first", "average", "max")
@@ -74,12 +74,12 @@ class TokenClassification(Pipeline[TokenOptions]):
             fits = isinstance(one, list if options.is_split_into_words else str)
             require(fits, f"A text is a string, or a list with is_split_into_words=True, not {one!r}.", BadInput)
         ignored = ("O",) if options.ignore_labels is None else options.ignore_labels
-        for read in tag_windows(self.model.network, self.model.tokenizer, inputs, overlap=options.stride):
+        for read in tag_windows(self.model, inputs, overlap=options.stride):
             found = self._found(read, options)
             kept = [one for one in found if one.get("entity", one.get("entity_group")) not in ignored]
             yield _longest_of_overlapping(kept) if options.stride is not None else kept
 
-    def _found(self, read: TagWindows, options: TokenOptions) -> Iterator[dict[str, Any]]:
+    def _found(self, read: Read, options: TokenOptions) -> Iterator[dict[str, Any]]:
         tokenizer, labels = self.model.tokenizer, self.model.labels
         striding = options.stride is not None
         delimiter = " " if options.delimiter is None else options.delimiter
@@ -114,14 +114,15 @@ class _Unit:
         return labels[place] if labels else f"LABEL_{place}", float(self.scores[place])
 
 
-def _units(tokenizer: Tokenizer, read: TagWindows, *, delimiter: str, every: bool) -> list[list[_Unit]]:
+def _units(tokenizer: Tokenizer, read: Read, *, delimiter: str, every: bool) -> list[list[_Unit]]:
     """The pieces of each window: every one, or those that see most there; words that were given are joined first."""
-    text = read.text if isinstance(read.text, str) else delimiter.join(read.text)
+    given, windows, tables = read
+    text = given if isinstance(given, str) else delimiter.join(given)
     # offsets count as if one space stood between the words that were given
-    shift = 0 if isinstance(read.text, str) else len(delimiter) - 1
+    shift = 0 if isinstance(given, str) else len(delimiter) - 1
     unknown, mark = tokenizer.special.get("unk"), tokenizer.continuation  # such as ##
     found = []
-    for window, logits in zip(read.windows, read.logits, strict=True):
+    for window, logits in zip(windows, tables, strict=True):
         encoding, scores = window.encoding, logits.softmax(-1)
         units = []
         for position in window.passage if every else window.best:

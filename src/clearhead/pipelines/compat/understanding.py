@@ -13,9 +13,9 @@ from torch import Tensor
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.classification import class_logits
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
-from clearhead.pipelines.embedding import LayerMix
+from clearhead.pipelines.embedding import mixed_layers
 from clearhead.pipelines.fill_mask import Filled, fill
-from clearhead.pipelines.runner import Input, chunks_of_text, per_token, run, windows_of_texts
+from clearhead.pipelines.runner import per_token, read_windows, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class TextClassification(Pipeline[ClassOptions]):
         activation = self._activation(options.function_to_apply)
         if isinstance(options.top_k, int):
             at_least_one("top_k", options.top_k)
-        for logits in class_logits(self.model.network, self.model.tokenizer, map(_text_or_pair, inputs)):
+        for logits in class_logits(self.model, map(_text_or_pair, inputs)):
             names = self.model.labels or [f"LABEL_{i}" for i in range(len(logits))]
             scores = activation(logits).tolist()
             rows = [{"label": name, "score": score} for name, score in zip(names, scores, strict=True)]
@@ -157,7 +157,7 @@ class FillMask(Pipeline[FillOptions]):
         top = 5 if options.top_k is None else options.top_k
         at_least_one("top_k", top)
         targets = None if options.targets is None else _target_ids(tokenizer, options.targets)
-        filled = fill(self.model.network, tokenizer, inputs, top_k=top, candidates=targets)
+        filled = fill(self.model, inputs, top, targets)
         for text, found in zip(inputs, filled, strict=True):
             yield _dictionaries(tokenizer, text, found)
 
@@ -210,12 +210,13 @@ class FeatureExtraction(Pipeline[FeatureOptions]):
 
     def _results(self, inputs: Sequence[str], options: FeatureOptions) -> Iterator[Any]:
         encoder = self.model.encoder
-        for chunk in chunks_of_text(inputs):
-            cut = windows_of_texts(self.model.tokenizer, chunk, encoder.max_length)
-            read = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in cut]
-            for item, tables in zip(cut, run(encoder, LayerMix(encoder), per_token, read), strict=True):
-                hidden = _joined(item, tables)[None]
-                yield hidden if options.return_tensors else hidden.tolist()
+
+        def windows(chunk: list[str]) -> list[list[Window]]:
+            return windows_of_texts(self.model.tokenizer, chunk, encoder.max_length)
+
+        for _, item, tables in read_windows(encoder, mixed_layers(encoder), per_token, inputs, windows):
+            hidden = _joined(item, tables)[None]
+            yield hidden if options.return_tensors else hidden.tolist()
 
 
 def _joined(windows: Sequence[Window], tables: Sequence[Tensor]) -> Tensor:
