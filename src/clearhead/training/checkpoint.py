@@ -110,14 +110,11 @@ class CheckpointManager:
         self._write("best", state, {})
         self.ranks.wait()
 
-    def load_best(self, state: State) -> None:
-        """Put the weights of the best evaluation into the network."""
-        if state.best_step not in (None, state.step):
+    def load_final(self, state: State) -> None:
+        """Put into the network the weights of the best evaluation, or the mean of the last, if that is asked for."""
+        if self.settings.metric is not None and state.best_step not in (None, state.step):
             self._load_mean([self.folder / f"best-{state.best_step:08d}"])
-
-    def average(self, state: State) -> None:
-        """Put the mean weights of the last checkpoints into the network, if the settings ask for it."""
-        if self.settings.every.average > 1:
+        elif self.settings.every.average > 1:  # never with a metric
             self._load_mean(self._to_average(state))
 
     def roll_back(self, state: State) -> State:

@@ -162,10 +162,8 @@ def train(
 
         early = _out_of_patience(state, settings)
         finished = early or budget.done(state)
-        if finished and settings.metric is not None:
-            manager.load_best(state)
-        elif finished:
-            manager.average(state)
+        if finished:
+            manager.load_final(state)
         sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
         return TrainResult(
             exit="stopped early" if early else "finished" if finished else "interrupted",

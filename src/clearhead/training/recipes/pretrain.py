@@ -120,11 +120,9 @@ def build(
     if start is None:
         config = replace(config, vocab_size=run.rounded_vocabulary(tokenizer), pad_token_id=tokenizer.pad_id)
     able = [name for name in ENCODERS if set(HEADS[objective]) <= NAMES[name].heads.keys()]
-    family = type(config).__name__.removesuffix("Config")
-    require(
-        type(config) in [ENCODERS[name].config for name in able],
-        f"{family} has not the heads of objective {objective!r}; choose a family that has: {', '.join(able)}",
-    )
+    fits = type(config) in [ENCODERS[name].config for name in able]
+    lacking = f"{type(config).__name__.removesuffix('Config')} has not the heads of objective {objective!r}"
+    require(fits, f"{lacking}; choose a family that has: {', '.join(able)}")
     model = _model(config, tokenizer, HEADS[objective], start)
     if objective == "masked":
         return MaskedLM(model.network), model, None

@@ -190,10 +190,8 @@ def rounded_vocabulary(tokenizer: Tokenizer) -> int:
 
 def check_tokenizer(start: Path, own: Tokenizer, given: Tokenizer) -> None:
     """Refuse to go on from a model in `start` with a tokenizer that is not its own."""
-    require(
-        (own.digest, own.tells_capitals) == (given.digest, given.tells_capitals),
-        f"{start} has another tokenizer than the one given; leave it out to go on with the model's own",
-    )
+    same = (own.digest, own.tells_capitals) == (given.digest, given.tells_capitals)
+    require(same, f"{start} has another tokenizer than the one given; leave it out to go on with the model's own")
 
 
 def check_fit(model: Model, length: int) -> None:

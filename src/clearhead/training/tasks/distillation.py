@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadConfig, require
+from clearhead.errors import require
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import record
 from clearhead.objectives.distillation import WEIGHTS, cosine_distance, relations, soft_targets
@@ -90,4 +90,4 @@ def _need_same(student: Network, teacher: Network, *fields: str) -> None:
     for field in fields:
         ours, theirs = (getattr(network.encoder.config, field) for network in (student, teacher))
         message = f"{field} is {ours} in the student and {theirs} in the teacher; this distillation needs them equal"
-        require(ours == theirs, message, BadConfig)
+        require(ours == theirs, message)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadConfig, BadInput, require
+from clearhead.errors import BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
 from clearhead.objectives import language as objectives
@@ -130,8 +130,7 @@ class PermutationLM(HeadTask):
         return batch.tokens
 
     def _logits(self, batch: Batch) -> Tensor:
-        text = batch.source
-        if text is None:
+        if (text := batch.source) is None:
             raise BadInput("the batch holds questions and no text; make it with data.masking.PermutedBatches")
         counts = batch.layout.offsets.diff().long()
         firsts = text.layout.offsets[:-1].long().repeat_interleave(counts, output_size=batch.tokens)
@@ -219,13 +218,9 @@ class ReplacedAndMasked(ReplacedTokens):
 def share_embeddings(generator: Network, discriminator: Network) -> None:
     """Give the generator the discriminator's embeddings (section 3.2), each projected to its own width if need be."""
     theirs, ours = (inner_of(network.encoder.embeddings) for network in (discriminator, generator))
-    shapes = [{name: tuple(p.shape) for name, p in tables.named_parameters()} for tables in (ours, theirs)]
-    require(
-        shapes[0] == shapes[1],
-        f"generator and discriminator share their embeddings, but have {shapes[0]} and {shapes[1]}; "
-        "give both the same vocabulary, positions and embedding width",
-        BadConfig,
-    )
+    has, needs = ({name: tuple(p.shape) for name, p in tables.named_parameters()} for tables in (ours, theirs))
+    different = f"generator and discriminator share their embeddings, but have {has} and {needs}"
+    require(has == needs, f"{different}; give both the same vocabulary, positions and embedding width")
     if isinstance(generator.encoder.embeddings, FactorisedEmbeddings):
         generator.encoder.embeddings.inner = theirs
     else:
