@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 
-def last_layers(encoder: Any) -> range:
-    """The last four layers, or as many as there are."""
-    return range(-min(4, len(getattr(encoder, "blocks", (encoder,)))), 0)
-
-
 def mixed_layers(encoder: Any, layers: Sequence[int] = (-1,), combine: Combine = "mean") -> Forward:
     """The chosen layers (N, D) of a batch, combined; they count from 0, the embeddings, or from -1, the last."""
     require(len(layers) > 0, "no layers named; layers=[-1] is the last", BadInput)

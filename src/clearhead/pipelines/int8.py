@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,10 @@ from clearhead.nn.quantisation import CalibratedFeedForward, CalibratedLinear, Q
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
+log = logging.getLogger(__name__)
 
 Ranges = dict[str, Range]
+_ENOUGH = 100  # samples
 
 
 @contextmanager
@@ -47,33 +50,25 @@ def ranges_of_inputs(encoder: nn.Module) -> Iterator[Ranges]:
                 low, high = torch.minimum(low, ranges[name].low), torch.maximum(high, ranges[name].high)
             ranges[name] = Range(low, high)
 
-    def watch_attention(name: str, part: MultiHeadAttention) -> Any:
-        yield part.register_forward_pre_hook(lambda _, given: widen(f"{name}.qkv", given[0]))
-        yield part.attend.register_forward_hook(lambda _, __, out: widen(f"{name}.output", out.flatten(-2)))
+    def watch_attention(name: str, part: MultiHeadAttention) -> None:
+        handles.append(part.register_forward_pre_hook(lambda _, given: widen(f"{name}.qkv", given[0])))
+        handles.append(part.attend.register_forward_hook(lambda _, __, out: widen(f"{name}.output", out.flatten(-2))))
 
-    def watch_feedforward(name: str, part: FeedForward) -> Any:
-        def note(_: nn.Module, given: tuple[Any, ...]) -> None:
-            widen(f"{name}.up", given[0])
-            widen(f"{name}.down", part.inner(given[0]))
-
-        yield part.register_forward_pre_hook(note)
+    def watch_feedforward(name: str, part: FeedForward) -> None:
+        handles.append(part.register_forward_pre_hook(lambda _, given: widen(f"{name}.up", given[0])))
+        handles.append(part.register_forward_pre_hook(lambda _, given: widen(f"{name}.down", part.inner(given[0]))))
 
     handles: list[Any] = []
     try:
         for name, part in encoder.named_modules():
             if type(part) is MultiHeadAttention and part.rotary is None and not part.attend.causal:
-                handles.extend(watch_attention(name, part))
+                watch_attention(name, part)
             elif type(part) is FeedForward and part.act is F.gelu:
-                handles.extend(watch_feedforward(name, part))
+                watch_feedforward(name, part)
         yield ranges
     finally:
         for handle in handles:
             handle.remove()
-
-
-log = logging.getLogger(__name__)
-
-_ENOUGH = 100
 
 
 @torch.no_grad()
@@ -116,51 +111,41 @@ def _weights(layer: Any) -> Weights:
     return Weights(matrix, layer.base.bias)
 
 
-def calibrated(model: "Model", sample: Sequence[Any]) -> Network:
-    """The model's network in 8 bits, with steps from every second sample: the others show what the steps are worth.
+def quantised(model: "Model", sample: Sequence[Any], loss: float) -> "Model":
+    """The model in 8 bits; refuse where it is further from the model than `loss` on the sample.
 
-    A small sample cannot say what will come, so that its network looks at each token as it comes.
+    Of answers, labels, tags, choices and words for masks, that is the share that differs; of vectors, 1 - cosine, on
+    average. Steps are taken from every second sample: the others show what the steps are worth. A small sample cannot
+    say what will come, so that its network looks at each token as it comes.
     """
     compared = _use(model, sample)
-    if len(sample) < _ENOUGH:
-        return in_int8(model.network)
-    with ranges_of_inputs(model.network.encoder) as ranges:
-        _results(model, compared, sample[::2])
-    return in_int8(model.network, ranges)
-
-
-def check_change(before: "Model", after: "Model", sample: Sequence[Any], loss: float) -> None:
-    """Refuse where the two are further apart on the sample than `loss`."""
-    measured, compared = change(before, after, sample)
+    ranges: Ranges = {}
+    if len(sample) >= _ENOUGH:
+        with ranges_of_inputs(model.network.encoder) as ranges:
+            _results(model, compared, sample[::2])
+    small = type(model)(replace(model.checkpoint, network=in_int8(model.network, ranges)))
+    old, new = (_results(one, compared, sample) for one in (model, small))
+    if compared == "vectors":
+        change = float(np.mean([1 - one @ other for one, other in zip(old, new, strict=True)]))
+    elif compared == "scores":
+        change = float(np.mean(np.abs(np.subtract(old, new))))
+    else:
+        change = sum(one != other for one, other in zip(old, new, strict=True)) / max(len(old), 1)
     require(
-        measured <= loss,
-        f"int8 changes the {compared} of {len(sample)} samples by {measured:.4f}, more than loss={loss} allows; "
+        change <= loss,
+        f"int8 changes the {compared} of {len(sample)} samples by {change:.4f}, more than loss={loss} allows; "
         "keep the model in fp32; in Python, a larger loss= allows more",
         BadInput,
     )
-    log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), measured)
-
-
-def change(before: "Model", after: "Model", sample: Sequence[Any]) -> tuple[float, str]:
-    """How far the two are apart on a sample of what the model is used for, and what was compared.
-
-    Of answers, labels, tags, choices and words for masks: the share that differs. Of vectors: 1 - cosine, on average.
-    """
-    compared = _use(before, sample)
-    old, new = (_results(model, compared, sample) for model in (before, after))
-    if compared == "vectors":
-        return float(np.mean([1 - one @ other for one, other in zip(old, new, strict=True)])), compared
-    if compared == "scores":
-        return float(np.mean(np.abs(np.subtract(old, new)))), compared
-    return sum(one != other for one, other in zip(old, new, strict=True)) / max(len(old), 1), compared
+    log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), change)
+    return small
 
 
 def _use(model: "Model", sample: Sequence[Any]) -> str:
     """What a model is mostly used for: its head says it, unless it was made for vectors."""
     require(len(sample) > 0, "the sample is empty; give texts of the kind that the model will read", BadInput)
-    if "causal_lm" in model.network.heads:
-        raise WrongTask("a model that writes has no int8 form; quantise an encoder")
     heads = model.network.heads
+    require("causal_lm" not in heads, "a model that writes has no int8 form; quantise an encoder", WrongTask)
     if model.checkpoint.sentence is not None:
         return "vectors"
     if "masked_lm" in heads and all(model.tokenizer.special.get("mask", "") in text for text in sample):

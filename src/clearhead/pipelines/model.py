@@ -26,19 +26,10 @@ from clearhead.nn.hooks import Combine
 from clearhead.nn.quantisation import is_int8
 from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates
-from clearhead.pipelines.embedding import (
-    AnyVectors,
-    Precision,
-    Ranges,
-    TokenVectors,
-    embed,
-    last_layers,
-    quantise,
-    token_vectors,
-)
+from clearhead.pipelines.embedding import AnyVectors, Precision, Ranges, TokenVectors, embed, quantise, token_vectors
 from clearhead.pipelines.fill_mask import Filled, fill
 from clearhead.pipelines.generation import Generator, Written, best_or_all, generate, stream_text
-from clearhead.pipelines.int8 import calibrated, check_change
+from clearhead.pipelines.int8 import quantised
 from clearhead.pipelines.multiple_choice import Choice, choose
 from clearhead.pipelines.question_answering import Answer, Search, answer
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
@@ -560,8 +551,8 @@ class Model:
         [[0, 1], [2]]
         """
         self.able("senses")
-        given = list(listed(texts))
-        tokens = token_vectors(self, given, layers or last_layers(self.encoder))
+        given, depth = list(listed(texts)), len(getattr(self.encoder, "blocks", (self.encoder,)))
+        tokens = token_vectors(self, given, layers or range(-min(4, depth), 0))
         return senses(word, given, tokens, threshold=threshold, count=count)
 
     # what a decoder or an encoder–decoder is for
@@ -674,11 +665,8 @@ class Model:
         'spam'
         """
         self.able("quantise")
-        one_skill = "quantise one skill at a time, such as model.skill(name).quantise(sample)"
-        require(not self.skills, one_skill, BadInput)
-        small = Model(replace(self.checkpoint, network=calibrated(self, sample)))
-        check_change(self, small, sample, loss)
-        return small
+        require(not self.skills, "quantise one skill at a time, such as model.skill(name).quantise(sample)", BadInput)
+        return quantised(self, sample, loss)
 
     def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
         """Write a folder that `clearhead.load` reads, and transformers where it knows the model; whole or not at all.
