@@ -4,7 +4,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -28,29 +28,39 @@ class Neighbour(NamedTuple):
     cosine: float
 
 
-class WordVectors:
-    """The vectors of a vocabulary of words."""
+class _Saved:
+    """A recurrent network with the vocabulary it was trained with, in a folder of its own."""
 
-    def __init__(self, network: Word2Vec, tokenizer: Tokenizer) -> None:
+    family: ClassVar[str]
+    refusal: ClassVar[str]  # of a folder of another family
+
+    def __init__(self, network: Any, tokenizer: Tokenizer) -> None:
         self.network, self.tokenizer = network, tokenizer
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a folder that `save` wrote."""
         family = read_config(Path(folder)).family
-        right = "train some with: clearhead vectors train"
-        require(family == "word2vec", f"{folder} holds no word vectors; {right}", WrongTask)
+        require(family == cls.family, cls.refusal.format(folder=folder, family=family), WrongTask)
         model = load(folder)
         return cls(model.network, model.tokenizer)
 
     @property
     def model(self) -> Model:
         """The same as a model that can be saved."""
-        return Model(recurrent_checkpoint("word2vec", self.network, self.tokenizer))
+        return Model(recurrent_checkpoint(self.family, self.network, self.tokenizer))
 
     def save(self, folder: str | Path) -> None:
         """Write config.json, tokenizer.json and model.safetensors."""
         self.model.save(folder)
+
+
+class WordVectors(_Saved):
+    """The vectors of a vocabulary of words."""
+
+    network: Word2Vec
+    family = "word2vec"
+    refusal = "{folder} holds no word vectors; train some with: clearhead vectors train"
 
     def __len__(self) -> int:
         return self.tokenizer.vocabulary
@@ -85,29 +95,12 @@ class WordVectors:
 _SENTENCES = 64  # run at a time
 
 
-class ContextualWords:
-    """ELMo with the vocabulary it was trained with; it reads any word, since it reads letters."""
+class ContextualWords(_Saved):
+    """ELMo, which reads any word, since it reads letters."""
 
-    def __init__(self, network: Elmo, tokenizer: Tokenizer) -> None:
-        self.network, self.tokenizer = network, tokenizer
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a folder that `save` wrote."""
-        family = read_config(Path(folder)).family
-        right = "train one with: clearhead pretrain --family elmo"
-        require(family == "elmo", f"{folder} is {family}, not elmo; {right}", WrongTask)
-        model = load(folder)
-        return cls(model.network, model.tokenizer)
-
-    @property
-    def model(self) -> Model:
-        """The same as a model that can be saved."""
-        return Model(recurrent_checkpoint("elmo", self.network, self.tokenizer))
-
-    def save(self, folder: str | Path) -> None:
-        """Write config.json, tokenizer.json and model.safetensors."""
-        self.model.save(folder)
+    network: Elmo
+    family = "elmo"
+    refusal = "{folder} is {family}, not elmo; train one with: clearhead pretrain --family elmo"
 
     @torch.inference_mode()
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
