@@ -52,13 +52,16 @@ def cluster(vectors: Vectors, *, threshold: float | None = None, clusters: int |
     With `threshold`, the text that is that near (by cosine) to most others takes them as its group, then the next
     among those left; a text without neighbours is a group of its own. With `clusters`, k-means of that many.
     """
-    require((threshold is None) != (clusters is None), "give threshold= or clusters=, one of the two", BadInput)
-    if threshold is not None:
+    if threshold is not None and clusters is None:
         groups = _communities(vectors, threshold)
-    else:
-        assert clusters is not None, "one of the two was given"  # noqa: S101
+    elif clusters is not None and threshold is None:
         groups = _means(vectors, clusters)
-    found = [Cluster(tuple(sorted(group)), _centre(vectors, sorted(group))) for group in groups]
+    else:
+        raise BadInput("give threshold= or clusters=, one of the two")
+    found = []
+    for members in map(sorted, groups):
+        own = vectors[members]
+        found.append(Cluster(tuple(members), members[int((own @ own.mean(0)).argmax())]))
     return sorted(found, key=lambda one: (-len(one.members), one.members))
 
 
@@ -85,11 +88,6 @@ def _means(vectors: Vectors, clusters: int) -> list[list[int]]:
     labels = library.KMeans(clusters, n_init=10, random_state=0).fit_predict(vectors)
     groups = [np.flatnonzero(labels == label).tolist() for label in range(clusters)]
     return [group for group in groups if group]  # fewer, if fewer texts are different
-
-
-def _centre(vectors: Vectors, members: Sequence[int]) -> int:
-    own = vectors[list(members)]
-    return members[int((own @ own.mean(0)).argmax())]
 
 
 @dataclass(frozen=True, slots=True)

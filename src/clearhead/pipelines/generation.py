@@ -6,7 +6,6 @@ from itertools import chain, groupby
 from random import Random
 from typing import Any, Self
 
-import torch
 from torch import nn
 
 from clearhead.data.batch import chunks
@@ -21,7 +20,6 @@ from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.runner import Item, chunks_of_text
 from clearhead.text import Tokenizer
-from clearhead.text.encoding import Slot
 
 # texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
 _TOGETHER = 64
@@ -66,14 +64,10 @@ class Generator:
         return self.module.encoder.max_length if isinstance(self.module, Network) else None
 
     @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return next(self.module.parameters()).device
-
-    @property
     def together(self) -> int:
         """How many texts are written at a time."""
-        return _TOGETHER if self.device.type == "cpu" else _TOGETHER_GPU
+        on_cpu = next(self.module.parameters()).device.type == "cpu"
+        return _TOGETHER if on_cpu else _TOGETHER_GPU
 
     @property
     def ahead(self) -> int:
@@ -85,11 +79,7 @@ class Generator:
         given = self.tokenizer.ids_batch(list(texts))
         if self.sourced:
             return [[*ids, self.end] for ids in given]
-        opening = []
-        for item in self.tokenizer.template.single:
-            if isinstance(item, Slot):
-                break
-            opening.append(item.id)
+        opening, _ = self.tokenizer.template.around_text
         # a prompt of nothing begins as a text does after the end of another
         return [[*opening, *ids] or [self.end] for ids in given]
 
@@ -116,10 +106,8 @@ class Generator:
         if self.positions is None:
             return max_new_tokens
         free = self.positions if self.sourced else self.positions - length
-        if length > self.positions or free < 1:
-            raise InputTooLong(
-                f"the text has {length} tokens, the model has {self.positions} positions; give a shorter one"
-            )
+        told = f"the text has {length} tokens, the model has {self.positions} positions; give a shorter one"
+        require(length <= self.positions and free > 0, told, InputTooLong)
         return min(max_new_tokens, free)
 
     def write(
@@ -173,10 +161,11 @@ class Generator:
         rngs: Sequence[Random],
         recorder: Recorder | None,
     ) -> list[list[Output]]:
-        history, several = None if self.sourced else given, config.num_return_sequences
+        several = config.num_return_sequences
         if config.sampling is not None:
             given = [one for one in given for _ in range(several)]
-            history = None if self.sourced else given
+        history = None if self.sourced else given
+        if config.sampling is not None:
             drawn = sample(self.model, given, controls, config.sampling, rngs=rngs, history=history, recorder=recorder)
             return [drawn[i : i + several] for i in range(0, len(drawn), several)]
         if config.num_beams == 1:
@@ -205,11 +194,6 @@ class Written(Record):
     ended: bool
     tokens: tuple[int, ...]
 
-    @classmethod
-    def of(cls, output: Output, tokenizer: Tokenizer) -> "Written":
-        """Decode what was written."""
-        return cls(tokenizer.decode(output.tokens), output.score, output.ended, tuple(output.tokens))
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {"generated": self.text, "score": self.score, "ended": self.ended}
@@ -230,12 +214,12 @@ def generate(
     Of an encoder–decoder the prompt is the source, and what is written stands alone.
     """
     check_length(max_new_tokens, config.min_new_tokens)
-    rngs = config.rngs()
+    rngs, decode = config.rngs(), generator.tokenizer.decode
 
     def results(chunk: list[str]) -> Iterator[list[Written]]:
         ids = generator.ids(chunk)
         for outputs in generator.write(ids, [max_new_tokens] * len(ids), config, rngs=rngs, progress=progress):
-            yield [Written.of(output, generator.tokenizer) for output in outputs]
+            yield [Written(decode(one.tokens), one.score, one.ended, tuple(one.tokens)) for one in outputs]
 
     return chain.from_iterable(map(results, chunks_of_text(texts, generator.ahead)))
 

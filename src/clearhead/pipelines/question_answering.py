@@ -49,11 +49,6 @@ class SpanTable:
         # [CLS] is the first token of every family that reads pairs
         return cls(logits, min(float(table[0].sum()) for table in tables))
 
-    @property
-    def log_total(self) -> float:
-        """The logarithm of the sum over all spans and "no answer", by which a logit becomes a probability."""
-        return float(torch.cat([self.logits.flatten(), torch.tensor([self.null])]).logsumexp(0))
-
     def best(self) -> Iterator[tuple[int, int, float]]:
         """First piece, last piece and logit of every span, the best first."""
         flat, longest = self.logits.flatten(), self.logits.shape[1]
@@ -177,7 +172,8 @@ def _windows(template: Template, asked: Pieces, context: Pieces, length: int, ov
 def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
     firsts, passages = [one.first for one in item], [one.passage for one in item]
     table = SpanTable.of(len(pieces), firsts, passages, tables, search.max_answer_length)
-    total = table.log_total
+    # over all spans and "no answer": by it a logit becomes a probability
+    total = float(torch.cat([table.logits.flatten(), torch.tensor([table.null])]).logsumexp(0))
     found: dict[tuple[int, int], Candidate] = {}
     for start, end, logit in spans_of_text(context, pieces, table, search):
         one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)

@@ -125,22 +125,12 @@ def summarise_abstractive(
     check_reads(generator)
     most = MAX_NEW_TOKENS if max_new_tokens is None else max_new_tokens
     check_length(most)
-    usual: GenerationOptions = (
-        {**USUAL, "min_new_tokens": min(USUAL["min_new_tokens"], most)}
-        if isinstance(generator.config, T5Config)
-        else {}
-    )
+    prefix = summary_prefix(generator)
+    usual: GenerationOptions = {**USUAL, "min_new_tokens": min(USUAL["min_new_tokens"], most)} if prefix else {}
     config = with_beams(options, usual)
     check_length(most, config.min_new_tokens)
     found = rewrite(
-        generator,
-        texts,
-        config,
-        prefix=summary_prefix(generator),
-        limit=WINDOW,
-        whole=True,
-        max_new_tokens=most,
-        progress=progress,
+        generator, texts, config, prefix=prefix, limit=WINDOW, whole=True, max_new_tokens=most, progress=progress
     )
     return best_or_all(found, options)
 

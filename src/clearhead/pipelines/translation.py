@@ -42,15 +42,17 @@ class SentenceChunks:
 def sentence_chunks(tokenizer: Tokenizer, text: str, limit: int, *, whole: bool = False) -> SentenceChunks:
     """Cut a text into sentences of at most `limit` tokens, or with `whole` into as few chunks as hold so many."""
     require(limit > 0, f"{limit} tokens hold no chunk of a text; give 1 or more", BadInput)
-    fine: list[tuple[Span, int]] = []
+    spans: list[Span] = []
+    held = 0  # tokens of the last chunk
     for start, end in sentence_spans(text):
-        offsets = tokenizer.pieces(text[start:end]).offsets
-        fine += [
-            ((start + a, start + b), count) for (a, b), count in _cut(text[start:end], [o[0] for o in offsets], limit)
-        ]
-    if whole:
-        fine = _merged(fine, limit)
-    return SentenceChunks(text, tuple(span for span, _ in fine))
+        starts = [first for first, _ in tokenizer.pieces(text[start:end]).offsets]
+        for (first, last), count in _cut(text[start:end], starts, limit):
+            if whole and spans and held + count <= limit:
+                spans[-1], held = (spans[-1][0], start + last), held + count
+            else:
+                spans.append((start + first, start + last))
+                held = count
+    return SentenceChunks(text, tuple(spans))
 
 
 def _cut(sentence: str, starts: Sequence[int], limit: int) -> list[tuple[Span, int]]:
@@ -71,17 +73,6 @@ def _cut(sentence: str, starts: Sequence[int], limit: int) -> list[tuple[Span, i
             start = begin + sentence[begin:stop].index(words)
             found.append(((start, start + len(words)), last - first))
     return found
-
-
-def _merged(fine: Sequence[tuple[Span, int]], limit: int) -> list[tuple[Span, int]]:
-    merged: list[tuple[Span, int]] = []
-    for (start, end), count in fine:
-        if merged and merged[-1][1] + count <= limit:
-            (before, _), held = merged[-1]
-            merged[-1] = ((before, end), held + count)
-        else:
-            merged.append(((start, end), count))
-    return merged
 
 
 SOURCE_TOKENS = 127  # tokens of a source that is read at once: models for sentences have seen no longer ones
@@ -163,10 +154,8 @@ def room_for(generator: Generator, prefix: str, limit: int) -> int:
 
 def check_reads(generator: Generator) -> None:
     """Refuse a model that knows no source."""
-    if not generator.sourced:
-        raise WrongTask(
-            "this model goes on from a prompt and reads no source; it can generate, but not translate or summarise"
-        )
+    told = "this model goes on from a prompt and reads no source; it can generate, but not translate or summarise"
+    require(generator.sourced, told, WrongTask)
 
 
 def translate_texts(
