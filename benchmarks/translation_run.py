@@ -177,8 +177,8 @@ def pace(rows: list[dict[str, float]], run: Run) -> float:
     return sum(row["tokens"] - before[rows.index(row)] for row in kept) / max(seconds, 1e-9)
 
 
-def score(translator: Model, pairs: list[PairExample], beams: int = 1) -> float:
-    written = translate_texts(translator.network, translator.tokenizer, [pair.first for pair in pairs], num_beams=beams)
+def score(translator: Model, pairs: list[PairExample], num_beams: int = 1) -> float:
+    written = translate_texts(translator.network, translator.tokenizer, [pair.first for pair in pairs], num_beams=num_beams)
     return bleu([pair.second for pair in pairs], written).score
 
 

@@ -202,7 +202,8 @@ def _side_by_side(
 
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 _POOLS_LOCK = Lock()
-os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not survive a fork
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
