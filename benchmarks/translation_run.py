@@ -178,7 +178,9 @@ def pace(rows: list[dict[str, float]], run: Run) -> float:
 
 
 def score(translator: Model, pairs: list[PairExample], num_beams: int = 1) -> float:
-    written = translate_texts(translator.network, translator.tokenizer, [pair.first for pair in pairs], num_beams=num_beams)
+    written = translate_texts(
+        translator.network, translator.tokenizer, [pair.first for pair in pairs], num_beams=num_beams
+    )
     return bleu([pair.second for pair in pairs], written).score
 
 
