@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from itertools import repeat, zip_longest
+from itertools import islice, repeat, zip_longest
 from threading import Barrier, Lock
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -278,12 +278,8 @@ def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limi
     for _ in pairs:
         first, second = next(pieces), next(pieces)
         room = room_for(template, limit, min(len(first), len(second)))
-        require(
-            room > 0,
-            f"Both texts of a pair are long ({len(first)} and {len(second)} tokens) and the model has {limit} "
-            "positions; shorten one of them.",
-            InputTooLong,
-        )
+        told = f"Both texts of a pair are long ({len(first)} and {len(second)} tokens)"
+        require(room > 0, f"{told} and the model has {limit} positions; shorten one of them.", InputTooLong)
         if len(first) >= len(second):
             several = cut(template, first, room, after=second)
         else:
@@ -396,24 +392,24 @@ def per_prompt(use: Callable[Concatenate[Self_, Iterable[str], P], Iterator[Resu
 
 def per_question(use: Callable[Concatenate[Self_, Many, Many, P], Iterator[Result]]) -> Use[PerQuestion[P, Result]]:
     """The same for questions and contexts: many about one, one about many, or as many of both."""
-
-    @wraps(use)
-    def call(self: Self_, questions: Many, contexts: Many, *args: P.args, **options: P.kwargs) -> Any:
-        found = use(self, questions, contexts, *args, **options)
-        return as_given(contexts if isinstance(questions, str) else questions, found)
-
-    return cast("Use[PerQuestion[P, Result]]", _signed(call, use))
+    return cast("Use[PerQuestion[P, Result]]", _of_two(use))
 
 
 def per_pair(use: Callable[Concatenate[Self_, Many, Many, P], Iterator[Result]]) -> Use[PerPair[P, Result]]:
     """The same for pairs of texts."""
+    return cast("Use[PerPair[P, Result]]", _of_two(use))
+
+
+def _of_two(use: Callable[..., Any]) -> Any:
+    _, one, other = islice(inspect.signature(use).parameters, 3)
 
     @wraps(use)
-    def call(self: Self_, first: Many, second: Many, *args: P.args, **options: P.kwargs) -> Any:
-        found = use(self, first, second, *args, **options)
-        return as_given(second if isinstance(first, str) else first, found)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        found = use(self, *args, **options)
+        given = {**dict(zip((one, other), args, strict=False)), **options}
+        return as_given(given[other] if isinstance(given[one], str) else given[one], found)
 
-    return cast("Use[PerPair[P, Result]]", _signed(call, use))
+    return _signed(call, use)
 
 
 def _signed(call: Any, use: Callable[..., Any]) -> Any:
