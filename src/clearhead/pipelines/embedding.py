@@ -62,11 +62,8 @@ _ONES = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 def ranges_of(vectors: NDArray[np.float32]) -> Ranges:
     """The range of each dimension over vectors of a kind with those that are to be quantised; a thousand are enough."""
-    require(
-        vectors.ndim == 2 and len(vectors) > 1,
-        f"ranges are taken over two vectors or more, (vectors, width), not {vectors.shape}",
-        BadInput,
-    )
+    several = vectors.ndim == 2 and len(vectors) > 1
+    require(several, f"ranges are taken over two vectors or more, (vectors, width), not {vectors.shape}", BadInput)
     return np.stack([vectors.min(0), vectors.max(0)]).astype(np.float32)
 
 
@@ -96,12 +93,10 @@ def similarities(queries: AnyVectors, vectors: AnyVectors, *, ranges: Ranges | N
     Cosines; of int8, those of the values in the middle of the steps, for which `ranges` are needed; of bits, the share
     that agree minus the share that do not (the cosine of the signs).
     """
-    require(
-        queries.ndim == vectors.ndim == 2 and queries.shape[1] == vectors.shape[1] and queries.dtype == vectors.dtype,
-        f"vectors of {queries.dtype} {queries.shape} and {vectors.dtype} {vectors.shape} cannot be compared; "
-        "both must be (vectors, width), of one width and precision",
-        BadInput,
-    )
+    alike = queries.ndim == vectors.ndim == 2 and queries.shape[1] == vectors.shape[1]
+    told = f"vectors of {queries.dtype} {queries.shape} and {vectors.dtype} {vectors.shape} cannot be compared"
+    todo = "both must be (vectors, width), of one width and precision"
+    require(alike and queries.dtype == vectors.dtype, f"{told}; {todo}", BadInput)
     if queries.dtype == np.uint8:
         # in blocks of one query: all differing bits at once would need Q × P × D / 8 bytes
         apart = np.stack([_ONES[query ^ vectors].sum(-1, dtype=np.int64) for query in queries])
@@ -192,14 +187,14 @@ def token_vectors(
     encoder, tokenizer = model.encoder, model.tokenizer
     forward = mixed_layers(encoder, layers, combine)
 
-    def windows(chunk: list[str]) -> list[list[Window]]:
-        return windows_of_texts(tokenizer, chunk, encoder.max_length)
-
     def result(_: str, item: list[Window], tables: list[Tensor]) -> TokenVectors:
         parts = [(one.encoding, position) for one in item for position in one.best]
         rows = torch.cat([table[one.best.start : one.best.stop] for one, table in zip(item, tables, strict=True)])
         offsets = tuple(span for encoding, i in parts if (span := encoding.offsets[i]) is not None)
         return TokenVectors(tuple(encoding.tokens[i] for encoding, i in parts), offsets, rows.numpy())
+
+    def windows(chunk: list[str]) -> list[list[Window]]:
+        return windows_of_texts(tokenizer, chunk, encoder.max_length)
 
     told = tokenizer.tells_capitals
     return starmap(result, read_windows(encoder, forward, per_token, texts, windows, progress, segments=told))

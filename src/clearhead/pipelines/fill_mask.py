@@ -70,10 +70,8 @@ def fill(
         """Give each sequence the rows of its masks."""
         return out.split([int((part == tokenizer.mask_id).sum()) for part in batch.layout.split(batch.ids)])
 
-    def windows(chunk: list[str]) -> list[list[Window]]:
-        return _windows(tokenizer, chunk, network.encoder.max_length)
-
-    read = read_windows(network, forward, divide, texts, windows, progress)
+    limit = network.encoder.max_length
+    read = read_windows(network, forward, divide, texts, lambda chunk: _windows(tokenizer, chunk, limit), progress)
     return (_result(tokenizer, *found) for found in read)
 
 
@@ -83,11 +81,8 @@ def _windows(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[lis
     found = []
     for text, item in zip(texts, windows_of_texts(tokenizer, texts, limit), strict=True):
         wanted = [one for one in item if any(one.encoding.ids[position] == mask_id for position in one.best)]
-        require(
-            bool(wanted),
-            f"There is no mask in {text[:60]!r}; write {tokenizer.special['mask']} where a word is wanted.",
-            BadInput,
-        )
+        todo = f"write {tokenizer.special['mask']} where a word is wanted."
+        require(bool(wanted), f"There is no mask in {text[:60]!r}; {todo}", BadInput)
         found.append(wanted)
     return found
 
@@ -128,23 +123,16 @@ def _filled(text: str, span: tuple[int, int], written: str) -> str:
 
 
 def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> Tensor:
-    require(
-        not isinstance(candidates, str) and len(candidates) > 0,
-        f"candidates must be a list of at least one word, not {candidates!r}.",
-        BadInput,
-    )
+    several = not isinstance(candidates, str) and len(candidates) > 0
+    require(several, f"candidates must be a list of at least one word, not {candidates!r}.", BadInput)
     found: dict[int, None] = dict.fromkeys(one for one in candidates if isinstance(one, int))
     words = [one for one in candidates if isinstance(one, str)]
     # within a text, words follow a space, and some families have tokens of their own for that
     for word, ids in zip(words, tokenizer.ids_batch([f" {word}" for word in words]), strict=True):
         known = ids if len(ids) == 1 else [tokenizer.token_to_id(word)]
-        pieces = [tokenizer.id_to_token(i) for i in ids]
-        require(
-            known[0] is not None,
-            f"The candidate {word!r} is {len(ids)} tokens to this model ({' '.join(map(str, pieces))}); "
-            "a mask holds one. Choose words of its vocabulary.",
-            BadInput,
-        )
+        told = f"{len(ids)} tokens to this model ({' '.join(str(tokenizer.id_to_token(i)) for i in ids)})"
+        todo = "a mask holds one. Choose words of its vocabulary."
+        require(known[0] is not None, f"The candidate {word!r} is {told}; {todo}", BadInput)
         require(known[0] != tokenizer.unk_id, f"The candidate {word!r} is not in the model's vocabulary.", BadInput)
         found[int(known[0] or 0)] = None
     return torch.tensor(list(found))

@@ -131,12 +131,9 @@ def quantised(model: "Model", sample: Sequence[Any], loss: float) -> "Model":
         change = float(np.mean(np.abs(np.subtract(old, new))))
     else:
         change = sum(one != other for one, other in zip(old, new, strict=True)) / max(len(old), 1)
-    require(
-        change <= loss,
-        f"int8 changes the {compared} of {len(sample)} samples by {change:.4f}, more than loss={loss} allows; "
-        "keep the model in fp32; in Python, a larger loss= allows more",
-        BadInput,
-    )
+    told = f"int8 changes the {compared} of {len(sample)} samples by {change:.4f}, more than loss={loss} allows"
+    todo = "keep the model in fp32; in Python, a larger loss= allows more"
+    require(change <= loss, f"{told}; {todo}", BadInput)
     log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), change)
     return small
 

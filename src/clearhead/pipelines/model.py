@@ -138,14 +138,9 @@ class Model:
         >>> list(model.with_head("classes", 3).network.heads)
         ['classes']
         """
+        own, names = self.checkpoint.description, tuple(labels) if labels else None
         # a threshold is for the head that it was found with
-        description = replace(
-            self.checkpoint.description,
-            labels=tuple(labels) if labels else None,
-            problem=problem,
-            architecture=None,
-            threshold=0.0,
-        )
+        description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0)
         heads = fresh_heads(description.family, self.encoder, {name: outputs})
         trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
         for fresh in heads[name].modules():

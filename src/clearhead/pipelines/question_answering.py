@@ -16,7 +16,6 @@ from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.io import Progress, Record
 from clearhead.pipelines.runner import per_token, read_windows, through
 from clearhead.text import Pieces, Window
-from clearhead.text.encoding import Template
 from clearhead.text.windows import cut, room_for
 
 if TYPE_CHECKING:
@@ -34,12 +33,10 @@ class SpanTable:
     null: float
 
     @classmethod
-    def of(
-        cls, pieces: int, firsts: Sequence[int], passages: Sequence[range], tables: Sequence[Tensor], longest: int
-    ) -> "SpanTable":
-        """Collect the windows: `firsts` their first pieces, `passages` their token positions, `tables` (tokens, 2)."""
+    def of(cls, pieces: int, windows: Sequence[tuple[int, range, Tensor]], longest: int) -> "SpanTable":
+        """Collect the windows: of each its first piece, the token positions of the text, and its logits (tokens, 2)."""
         logits = torch.full((pieces, longest), -torch.inf)
-        for first, passage, table in zip(firsts, passages, tables, strict=True):
+        for first, passage, table in windows:
             if not passage:  # an empty text
                 continue
             start, end = table[passage.start : passage.stop].unbind(-1)
@@ -47,7 +44,7 @@ class SpanTable:
             part = logits[first : first + len(passage)]
             torch.maximum(part, start[:, None] + ends, out=part)
         # [CLS] is the first token of every family that reads pairs
-        return cls(logits, min(float(table[0].sum()) for table in tables))
+        return cls(logits, min(float(table[0].sum()) for _, _, table in windows))
 
     def best(self) -> Iterator[tuple[int, int, float]]:
         """First piece, last piece and logit of every span, the best first."""
@@ -144,34 +141,28 @@ def read_passages(
     tokenizer, length = model.tokenizer, min(search.window, model.encoder.max_length)
     pieces: dict[str, Pieces] = {}  # of the texts that are being read
 
+    def window(asked: Pieces, context: Pieces) -> list[Window]:
+        """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
+        room = room_for(tokenizer.template, length, len(asked))
+        taken = f"The question and its special tokens take {length - room} tokens of a window of {length}"
+        todo = "Shorten the question or use a checkpoint with more positions."
+        require(room > 0, f"{taken}: no room is left for the text. {todo}", InputTooLong)
+        return cut(tokenizer.template, context, room, min(search.overlap, room // 2), before=asked)
+
     def windows(chunk: list[tuple[str, str]]) -> list[list[Window]]:
         # many questions may share a context, which is cut into pieces once
         texts = list(dict.fromkeys(text for pair in chunk for text in pair))
         pieces.clear()
         pieces.update(zip(texts, tokenizer.pieces_batch(texts), strict=True))
-        return [
-            _windows(tokenizer.template, pieces[asked], pieces[text], length, search.overlap) for asked, text in chunk
-        ]
+        return [window(pieces[asked], pieces[text]) for asked, text in chunk]
 
     read = read_windows(model.network, forward, per_token, questions, windows, progress)
     return ((context, pieces[context], found, tables) for (_, context), found, tables in read)
 
 
-def _windows(template: Template, asked: Pieces, context: Pieces, length: int, overlap: int) -> list[Window]:
-    """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
-    room = room_for(template, length, len(asked))
-    require(
-        room > 0,
-        f"The question and its special tokens take {length - room} tokens of a window of {length}: no room is left "
-        "for the text. Shorten the question or use a checkpoint with more positions.",
-        InputTooLong,
-    )
-    return cut(template, context, room, min(overlap, room // 2), before=asked)
-
-
 def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
-    firsts, passages = [one.first for one in item], [one.passage for one in item]
-    table = SpanTable.of(len(pieces), firsts, passages, tables, search.max_answer_length)
+    windows = [(one.first, one.passage, logits) for one, logits in zip(item, tables, strict=True)]
+    table = SpanTable.of(len(pieces), windows, search.max_answer_length)
     # over all spans and "no answer": by it a logit becomes a probability
     total = float(torch.cat([table.logits.flatten(), torch.tensor([table.null])]).logsumexp(0))
     found: dict[tuple[int, int], Candidate] = {}

@@ -23,9 +23,8 @@ def average_linkage(
     Joins while the best mean cosine is at least `threshold`; with `count`, until that many groups are left.
     """
     size = len(cosines)
-    require(
-        count is None or 0 < count <= size, f"{size} cannot be put into {count} groups; choose 1 to {size}", BadInput
-    )
+    enough = count is None or 0 < count <= size
+    require(enough, f"{size} cannot be put into {count} groups; choose 1 to {size}", BadInput)
     groups = {place: [place] for place in range(size)}
     near = cosines.astype(np.float64)
     np.fill_diagonal(near, -np.inf)

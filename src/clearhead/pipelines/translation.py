@@ -144,11 +144,8 @@ def room_for(generator: Generator, prefix: str, limit: int) -> int:
     # a word that comes to stand at the beginning may be spelt with more pieces than before
     most = limit if generator.positions is None else min(limit, generator.positions - _SLACK)
     taken = len(generator.ids([prefix])[0])
-    require(
-        not prefix or taken < most,
-        f"the prefix and the end have {taken} tokens, of {most} that are read at once; give a shorter prefix",
-        BadInput,
-    )
+    told = f"the prefix and the end have {taken} tokens, of {most} that are read at once; give a shorter prefix"
+    require(not prefix or taken < most, told, BadInput)
     return most - taken
 
 

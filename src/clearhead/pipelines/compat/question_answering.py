@@ -111,7 +111,7 @@ def _answers(
         may_answer = torch.zeros(len(table), 1, dtype=torch.bool)
         may_answer[0] = may_answer[passage.start : passage.stop] = True
         log_probs = table.masked_fill(~may_answer, -torch.inf).log_softmax(0)
-        spans = SpanTable.of(len(passage), [0], [passage], [log_probs], search.max_answer_length)
+        spans = SpanTable.of(len(passage), [(0, passage, log_probs)], search.max_answer_length)
         null = min(null, math.exp(spans.null))
         best = spans_of_text(context, pieces, spans, search, offset=window.first)
         for start, end, log_prob in islice(best, search.top_k):
