@@ -1,6 +1,7 @@
 """The rooms of docs/architecture.md: imports point up the list, model files never import one another."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,13 @@ def test_imports_point_up():
         there = room(target)
         assert there in ROOMS, f"{path}: {target} is in no room"
         assert ROOMS.index(there) <= ROOMS.index(here), f"{path} must not import {target}"
+
+
+def test_the_document_names_every_file_of_every_room():
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name, files in re.findall(r"^\| `(\w+)/` \|[^|]*\| ([^|]*) \|$", text, re.MULTILINE):
+        stems = {path.stem for path in (SOURCE / name).rglob("[!_]*.py")}
+        assert set(re.findall(r"\w+", files)) & stems == stems, f"docs/architecture.md: {name}/ has {sorted(stems)}"
 
 
 def test_model_files_never_import_one_another():
