@@ -126,8 +126,9 @@ EXAMPLES = {name: getattr(ch, name) for name in ch.__all__ if name != "__version
 EXAMPLES |= {f"Model.{use}": getattr(ch.Model, use) for use in USES}
 
 
-@pytest.mark.parametrize("name", [name for name, thing in EXAMPLES.items() if ">>> " in (thing.__doc__ or "")])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run(name, at_home):
+    assert ">>> " in EXAMPLES[name].__doc__, f"the docstring of {name} has no example"
     test = doctest.DocTestParser().get_doctest(EXAMPLES[name].__doc__, dict(at_home), name, None, None)
     told: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append)

@@ -17,7 +17,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ClearheadError(Exception):
-    """Base of all errors raised on purpose; the command line prints it as one line and exits with 2."""
+    """Base of all errors raised on purpose; the command line prints it as one line and exits with 2.
+
+    >>> try:
+    ...     model.fill("Nothing is hidden here.")
+    ... except clearhead.ClearheadError as error:
+    ...     print(error)
+    There is no mask in 'Nothing is hidden here.'; write [MASK] where a word is wanted.
+    """
 
 
 class BadInput(ClearheadError, ValueError):

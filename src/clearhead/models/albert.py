@@ -19,7 +19,12 @@ _INIT_STD = 0.02  # section 4.1 follows BERT
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlbertConfig:
-    """Field names are those of the published config.json; the defaults are ALBERT-xxlarge, as published."""
+    """Field names are those of the published config.json; the defaults are ALBERT-xxlarge, as published.
+
+    >>> from clearhead import AlbertConfig
+    >>> AlbertConfig().embedding_size < AlbertConfig().hidden_size  # the table of tokens is factorised
+    True
+    """
 
     vocab_size: int = 30000
     embedding_size: int = 128

@@ -15,7 +15,15 @@ from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, SequenceHead, T
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BertConfig:
-    """Field names are those of the published config.json; the defaults are BERT-base, uncased."""
+    """Field names are those of the published config.json; the defaults are BERT-base, uncased.
+
+    >>> from clearhead import BertConfig
+    >>> BertConfig(hidden_size=256, num_attention_heads=4).num_hidden_layers
+    12
+    >>> BertConfig(hidden_size=250)
+    Traceback (most recent call last):
+    clearhead.errors.BadConfig: ...
+    """
 
     vocab_size: int = 30522
     hidden_size: int = 768

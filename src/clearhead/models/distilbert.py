@@ -18,7 +18,12 @@ from clearhead.nn.positions import sinusoidal_interleaved
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistilBertConfig:
-    """Field names are those of the published config.json; the defaults are DistilBERT-base, uncased."""
+    """Field names are those of the published config.json; the defaults are DistilBERT-base, uncased.
+
+    >>> from clearhead import DistilBertConfig
+    >>> DistilBertConfig().n_layers  # half of BERT-base
+    6
+    """
 
     vocab_size: int = 30522
     max_position_embeddings: int = 512

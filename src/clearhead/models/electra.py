@@ -16,7 +16,12 @@ from clearhead.nn.heads import HeadMakers, MaskedLMHead, Pooler, ReplacedTokenHe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElectraConfig:
-    """Field names are those of the published config.json; the defaults are ELECTRA-small."""
+    """Field names are those of the published config.json; the defaults are ELECTRA-small.
+
+    >>> from clearhead import ElectraConfig
+    >>> ElectraConfig().embedding_size, ElectraConfig().hidden_size
+    (128, 256)
+    """
 
     vocab_size: int = 30522
     embedding_size: int = 128

@@ -32,7 +32,12 @@ from clearhead.nn.positions import Rotary
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModernBertConfig:
-    """Field names are those of the published config.json; the defaults are ModernBERT-base."""
+    """Field names are those of the published config.json; the defaults are ModernBERT-base.
+
+    >>> from clearhead import ModernBertConfig
+    >>> ModernBertConfig().max_position_embeddings
+    8192
+    """
 
     vocab_size: int = 50368
     hidden_size: int = 768

@@ -18,7 +18,12 @@ from clearhead.nn.layout import Layout
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RobertaConfig:
-    """Field names are those of the published config.json; a value missing there has the default given here."""
+    """Field names are those of the published config.json; a value missing there has the default given here.
+
+    >>> from clearhead import RobertaConfig
+    >>> RobertaConfig(max_position_embeddings=514).pad_token_id  # positions begin after it
+    1
+    """
 
     vocab_size: int = 50265
     hidden_size: int = 768

@@ -32,7 +32,14 @@ ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that
 
 
 class Tokenizer:
-    """Turns text into pieces, and puts the special tokens of its family round them. Never truncates, never pads."""
+    """Turns text into pieces, and puts the special tokens of its family round them. Never truncates, never pads.
+
+    >>> encoding = model.tokenizer.encode("She lived in London.")
+    >>> encoding.tokens
+    ['[CLS]', 'she', 'lived', 'in', 'london', '.', '[SEP]']
+    >>> encoding.offsets[4]
+    (13, 19)
+    """
 
     def __init__(self, library: tokenizers.Tokenizer, settings: Mapping[str, Any] | None = None) -> None:
         self.settings = dict(settings or {})

@@ -40,6 +40,10 @@ def windows(
 
     Neighbours share `overlap` pieces (default: a third of the room). Windows slide by pieces and may cut a word at
     an edge; take a word's answer from the window where its first piece is in `best`. An empty text gives one window.
+
+    >>> found = clearhead.windows(model.tokenizer, "one two three four five six", length=5, overlap=1)
+    >>> [len(window.encoding) for window in found]
+    [5, 5, 4]
     """
     pieces = tokenizer.pieces(text) if isinstance(text, str) else tokenizer.words_batch([text])[0]
     asked = None if question is None else tokenizer.pieces(question)

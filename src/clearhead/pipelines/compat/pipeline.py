@@ -53,6 +53,10 @@ def pipeline(
 
     `options` are those of a call, which may override them. Texts longer than the model are read in windows, never
     truncated. `device` is a name or, as in v4, a number: -1 for the CPU, else that GPU.
+
+    >>> ask = clearhead.pipeline("question-answering")
+    >>> ask(question="Where did Ada live?", context="Ada Lovelace lived in London.")["answer"]
+    'London'
     """
     if codes := re.fullmatch(r"translation_(\w+)_to_(\w+)", task):
         task, options = "translation", {"src_lang": codes[1], "tgt_lang": codes[2], **options}
