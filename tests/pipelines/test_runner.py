@@ -207,3 +207,11 @@ def test_uses_of_many_texts_take_one_whole(model):
     assert model.duplicates("aa") == []
     assert model.cluster("a mask", threshold=0.5)[0].members == (0,)
     assert model.senses("mask", "a mask").occurrences[0].start == 2
+
+
+def test_a_table_is_not_read_as_the_names_of_its_columns():
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for table in (pandas.DataFrame({"text": ["one", "two"]}), pyarrow.table({"text": ["one", "two"]})):
+        with pytest.raises(BadInput, match=f"give one column of the {type(table).__name__}, such as table"):
+            listed(table)
+        assert len(list(listed(table["text"]))) == 2

@@ -439,6 +439,9 @@ def listed(texts: str | Iterable[Item]) -> Iterable[Any]:
     several = hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")
     several = several and not isinstance(texts, bytes | bytearray | Mapping)
     require(several, f"give a text or a list of texts, not {type(texts).__name__}", BadInput)
+    # a table goes through the names of its columns, which are texts too
+    whole = hasattr(texts, "columns")
+    require(not whole, f"give one column of the {type(texts).__name__}, such as table['text'], not all of it", BadInput)
     return texts
 
 
