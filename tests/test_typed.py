@@ -32,7 +32,8 @@ def test_a_users_script_is_typed(tmp_path):
     command = [sys.executable, "-m", "mypy", str(EXAMPLE), str(wrong)]  # strict, as pyproject.toml says
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     errors = [line for line in found.splitlines() if ": error:" in line]
-    assert {line.partition(": error:")[0] for line in errors} == {f"{wrong}:3", f"{wrong}:4"}, found
+    # by the file's name: mypy's cache may know the same script from another folder, where a run before this one had it
+    assert {Path(line.partition(": error:")[0]).name for line in errors} == {"wrong.py:3", "wrong.py:4"}, found
     assert 'did you mean "top_k"' in found
 
 
