@@ -8,6 +8,7 @@ import torch
 import transformers
 from torch.testing import assert_close
 
+import clearhead as ch
 from clearhead.errors import BadConfig, WrongTask
 from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.config import NAMES, Description
@@ -123,6 +124,27 @@ def test_every_architecture_both_ways(architecture, tmp_path):
     write_folder(read_folder(tmp_path / "ours"), tmp_path / "twice")
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
+
+
+def test_the_class_token_keeps_its_own_segment_in_every_use(tmp_path):
+    """Also after a single text: <cls> is in segment 2, as the tokenizer of transformers says it."""
+    texts = ["the red stone lies by the river", "a river", "she saw a stone"]
+    tokenizer = ch.train_tokenizer(texts=texts, kind="xlnet", vocabulary=60, min_frequency=1)
+    reference = theirs("XLNetForSequenceClassification", vocab_size=tokenizer.vocabulary)
+    tokenizer.save(save_theirs(reference, tmp_path))
+    model = ch.load(tmp_path)
+    batch = transformers.AutoTokenizer.from_pretrained(tmp_path)(texts, return_tensors="pt", padding=True)
+    keep = batch["attention_mask"].bool()
+    assert set(batch["token_type_ids"][keep].tolist()) == {0, 2}
+    with torch.no_grad():
+        scores = reference(**batch).logits.softmax(-1)
+        hidden = reference.transformer(**batch).last_hidden_state
+    got = torch.tensor([[found.scores[f"LABEL_{i}"] for i in range(3)] for found in model.classify(texts)])
+    assert_close(got, scores, atol=1e-5, rtol=1e-5)
+    means = torch.stack([rows[real].mean(0) for rows, real in zip(hidden, keep, strict=True)])
+    assert_close(torch.from_numpy(model.embed(texts, normalise=False)), means, atol=1e-5, rtol=1e-5)
+    for found, rows, real in zip(model.token_vectors(texts), hidden, keep, strict=True):
+        assert_close(torch.from_numpy(found.vectors), rows[real][:-2], atol=1e-5, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

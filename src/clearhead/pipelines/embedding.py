@@ -196,5 +196,4 @@ def token_vectors(
     def windows(chunk: list[str]) -> list[list[Window]]:
         return windows_of_texts(tokenizer, chunk, encoder.max_length)
 
-    told = tokenizer.tells_capitals
-    return starmap(result, read_windows(encoder, forward, per_token, texts, windows, progress, segments=told))
+    return starmap(result, read_windows(encoder, forward, per_token, texts, windows, progress))

@@ -109,14 +109,11 @@ def read_windows(
     items: Iterable[Item],
     cut: Callable[[list[Item]], list[list[Window]]],
     progress: Progress | None = None,
-    *,
-    segments: bool = True,
 ) -> Iterator[tuple[Item, list[Window], list[Tensor]]]:
     """`run` a stream of texts, or of what holds texts: each with the windows that `cut` gives it, and their results."""
     for chunk in chunks_of_text(items):
         windows = cut(chunk)
-        encodings = [[one.encoding for one in item] for item in windows]
-        inputs = [[Input(one.ids, one.segments if segments else ()) for one in item] for item in encodings]
+        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in windows]
         yield from zip(chunk, windows, run(module, forward, divide, inputs, progress=progress), strict=True)
 
 
@@ -259,7 +256,11 @@ def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> l
     template = tokenizer.template
     room = room_for(template, limit)
     return [
-        [Input(template.wrap_ids(ids[held.start : held.stop]), (), len(best)) for held, best in spans(len(ids), room)]
+        [
+            # XLNet's <cls> is in a segment of its own, also after one text
+            Input(template.wrap_ids(ids[held.start : held.stop]), template.wrap_segments(len(held)), len(best))
+            for held, best in spans(len(ids), room)
+        ]
         for ids in tokenizer.ids_batch(texts)
     ]
 

@@ -172,6 +172,13 @@ class Template:
             ids.extend([item.id] if isinstance(item, Special) else pieces)
         return ids
 
+    def wrap_segments(self, pieces: int) -> list[int]:
+        """The segments of what `wrap_ids` gives for so many pieces; nothing where all are in the first."""
+        if not any(item.segment for item in self.single):
+            return []
+        counts = [(item.segment, 1 if isinstance(item, Special) else pieces) for item in self.single]
+        return [segment for segment, count in counts for _ in range(count)]
+
 
 def _some_word(library: tokenizers.Tokenizer) -> str:
     try:

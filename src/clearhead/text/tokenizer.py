@@ -16,7 +16,7 @@ from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, requi
 from clearhead.io import read_object, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
-from clearhead.text.encoding import Encoding, Pieces, Span, Template, capitals_of
+from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
 from clearhead.text.sentencepiece import marian
 
 # the names that the families of checkpoints give to each special token, the telling ones first
@@ -271,7 +271,7 @@ class Tokenizer:
     def _settings_to_save(self) -> dict[str, Any]:
         normalizer = self._library.normalizer
         if isinstance(self._library.model, models.WordPiece) and isinstance(normalizer, normalizers.BertNormalizer):
-            family = {
+            family: dict[str, Any] = {
                 "tokenizer_class": "BertTokenizer",
                 "do_lower_case": normalizer.lowercase,
                 "strip_accents": normalizer.strip_accents,
@@ -281,6 +281,10 @@ class Tokenizer:
             # without this list, transformers leaves the segments of a pair out
             read = ["input_ids", *(["token_type_ids"] if self.template.segments else []), "attention_mask"]
             family = {"tokenizer_class": ANY_CLASS, "model_input_names": read}
+            # where the last token is what classes are read from (XLNet), it must be the last of a padded row too
+            last = self.template.single[-1]
+            if isinstance(last, Special) and last.token == self.special.get("cls"):
+                family["padding_side"] = "left"
         return {**family, **{f"{role}_token": token for role, token in self.special.items()}, **self.settings}
 
 
