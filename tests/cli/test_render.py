@@ -1,11 +1,12 @@
 """What people see on a terminal: bars, marks in the text; plain lines for everyone else."""
 
+import json
 import sys
 
 import pytest
 
 from clearhead.cli import render
-from clearhead.cli.render import Mark, bar, difference, in_colour, in_context, marked
+from clearhead.cli.render import Mark, as_json_line, bar, difference, in_colour, in_context, marked
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 
@@ -87,3 +88,9 @@ def test_every_verb_on_a_terminal(run, terminal, tmp_path):
         assert "\x1b[" in out
     plain = run("classify", SENTENCES[0], "-m", labels, "--json")[1]
     assert "\x1b[" not in plain
+
+
+def test_a_number_that_is_not_finite_is_null():
+    line = as_json_line({"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": (-float("inf"), "NaN", None, True)}})
+    assert json.loads(line) == {"a": None, "b": [None, 1.5], "c": {"d": [None, "NaN", None, True]}}
+    assert as_json_line({"ü": 0.5}) == '{"ü": 0.5}'

@@ -1,11 +1,14 @@
 """Settings that cannot be meant are refused, and a recipe is changed by name."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 import pytest
 
 from clearhead.errors import BadConfig, NotFound
+from clearhead.training.recipes.finetune import Finetune
+from clearhead.training.recipes.pretrain import Pretrain
 from clearhead.training.settings import Every, Settings, override, parse_settings, read_recipe
 
 WRONG = [
@@ -18,6 +21,7 @@ WRONG = [
     ({"steps": 1, "accumulate": 0}, "accumulate must be at least 1, got 0"),
     ({"steps": 1, "learning_rate": 0}, "learning_rate must be positive and finite, got 0"),
     ({"steps": 1, "learning_rate": float("inf")}, "learning_rate must be positive and finite, got inf"),
+    ({"steps": 1, "learning_rate": 5}, "learning_rate 5 is far too large to learn anything; 1e-5 to 1e-4 is usual for"),
     ({"steps": 1, "weight_decay": float("inf")}, "weight_decay must be finite and not negative, got inf"),
     ({"steps": 1, "warmup": 1.0}, r"warmup is a share in \[0, 1\), got 1.0"),
     ({"steps": 1, "betas": (0.9, 1.0)}, "betas are two numbers"),
@@ -78,6 +82,10 @@ def test_a_recipe_file_holds_the_same_names(tmp_path):
         ("train.learnin_rate=1", "unknown key train.learnin_rate; did you mean train.learning_rate?"),
         ("schedule=linear", "unknown key schedule; did you mean train.schedule?"),
         ("zzz=1", "unknown key zzz; known: steps, train.learning_rate"),
+        ("lr=1", "unknown key lr; did you mean train.learning_rate? It is 0.0001 now"),
+        ("train.lr=1", "unknown key train.lr; did you mean train.learning_rate?"),
+        ("max_steps=1", "unknown key max_steps; did you mean steps?"),
+        ("train.learning_rate=fast", "train.learning_rate = 'fast' is not of type float; it is 0.0001 now"),
         ("steps=many", "steps = 'many' is not of type int"),
         ("steps=1.5", "steps = 1.5 is not of type int"),
         ("train.schedule=wavy", "train.schedule = 'wavy' is not 'linear' or 'cosine'"),
@@ -88,6 +96,14 @@ def test_bad_changes_are_refused(written, message):
     with pytest.raises(BadConfig) as caught:
         override(Outer(), parse_settings([written]))
     assert str(caught.value).startswith(message)
+
+
+def test_batches_go_by_the_name_that_a_recipe_has():
+    for recipe, name in ((Finetune(), "items? It is 32 now"), (Pretrain(), "tokens? It is 16384 now")):
+        with pytest.raises(BadConfig, match=re.escape(f"unknown key batch_size; did you mean {name}")):
+            override(recipe, {"batch_size": 8})
+    with pytest.raises(BadConfig, match="items must be at least 1, got 0; 16 or 32 is usual"):
+        override(Finetune(), {"items": 0})
 
 
 def test_bad_recipe_files_are_refused(tmp_path):

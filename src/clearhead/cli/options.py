@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -121,12 +121,24 @@ class Command(TyperCommand):
                     f"warning: {name} is now called {RENAMED[name]}; the old name goes with the next release", err=True
                 )
                 arg = RENAMED[name] + equals + value
+            elif name.startswith("--") and name not in known and "--set" in known:
+                _refuse_setting(name, value or next(iter(args[place + 1 :]), "…"))
             if arg.startswith("-"):
                 option = arg if arg in known & {"--data", "--dev"} else None
             elif option is not None and spread[-1] != option:
                 spread.append(option)
             spread.append(arg)
         return super().parse_args(ctx, spread)
+
+
+def _refuse_setting(option: str, value: str) -> None:
+    """Say how to write what is no option but a value of the recipe, such as --lr or --epochs."""
+    from clearhead.training.settings import SYNONYMS, Settings
+
+    name = option.removeprefix("--").replace("-", "_")
+    names = [f"train.{name}"] if name in {spec.name for spec in fields(Settings)} else SYNONYMS.get(name)
+    if names is not None:
+        raise BadInput(f"there is no {option}; write {' or '.join(f'--set {one}={value}' for one in names)}")
 
 
 # ---- texts: arguments, a file, or stdin ---------------------------------------------------------------------------

@@ -13,6 +13,30 @@ from clearhead.errors import BadConfig, NotFound, require, typed
 
 NEVER = 10**9  # but at the end
 
+# what other trainers call it, and what we do; where two recipes differ, the first that one has
+SYNONYMS = {
+    "lr": ("train.learning_rate",),
+    "batch_size": ("items", "tokens"),
+    "per_device_train_batch_size": ("items", "tokens"),
+    "train_batch_size": ("items", "tokens"),
+    "num_epochs": ("train.epochs",),
+    "num_train_epochs": ("train.epochs",),
+    "max_steps": ("train.steps",),
+    "gradient_accumulation_steps": ("train.accumulate",),
+    "max_length": ("length",),
+    "max_seq_length": ("length",),
+    "warmup_ratio": ("train.warmup",),
+    "lr_scheduler_type": ("train.schedule",),
+    "optimizer": ("train.optimiser",),
+    "max_grad_norm": ("train.clip",),
+    "early_stopping_patience": ("train.patience",),
+    "lora_r": ("lora",),
+    "save_steps": ("train.every.save",),
+    "eval_steps": ("train.every.evaluate",),
+    "logging_steps": ("train.every.log",),
+}
+_RATES = "1e-5 to 1e-4 is usual for fine-tuning, 1e-4 to 3e-3 for a new model"
+
 Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam"]
 Optimiser = Literal["adamw", "muon"]
 Precision = Literal["auto", "fp32", "bf16"]
@@ -69,7 +93,8 @@ class Settings:
             require(0 < value < math.inf, f"{name} must be positive and finite, got {value}")
         require(self.accumulate >= 1, f"accumulate must be at least 1, got {self.accumulate}")
         rate, decay = self.learning_rate, self.weight_decay
-        require(0 < rate < math.inf, f"learning_rate must be positive and finite, got {rate}")
+        require(0 < rate < math.inf, f"learning_rate must be positive and finite, got {rate}; {_RATES}")
+        require(rate <= 1, f"learning_rate {rate:g} is far too large to learn anything; {_RATES}")
         require(0 <= decay < math.inf, f"weight_decay must be finite and not negative, got {decay}")
         require(self.clip > 0, f"clip must be positive, got {self.clip}; write inf for none")
         require(0 < self.layer_decay <= 1, f"layer_decay must be in (0, 1], got {self.layer_decay}")
@@ -98,14 +123,23 @@ Recipe = TypeVar("Recipe")
 
 def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe (nested frozen dataclasses) with the dotted names changed; an unknown one is an error."""
-    names = list(_values(recipe))
+    values = _values(recipe)
     for name in changes:
-        if name not in names:
-            same_end = [known for known in names if known.rpartition(".")[2] == name.rpartition(".")[2]]
-            near = get_close_matches(name, same_end or names, n=1, cutoff=0.0 if same_end else 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+        if name not in values:
+            meant = called(name, values)
+            hint = f"did you mean {meant}? It is {values[meant]} now" if meant else f"known: {', '.join(values)}"
             raise BadConfig(f"unknown key {name}; {hint}")
     return _changed(recipe, changes, "")
+
+
+def called(name: str, known: Iterable[str]) -> str | None:
+    """The dotted name that somebody means who writes another trainer's, leaves the first part out, or mistypes it."""
+    names = list(known)
+    own = name.rpartition(".")[2].replace("-", "_")
+    same_end = [one for one in names if one.rpartition(".")[2] == own]
+    found = get_close_matches(name, same_end, n=1, cutoff=0.0) or [one for one in SYNONYMS.get(own, ()) if one in names]
+    found = found or get_close_matches(name, names, n=1, cutoff=0.5)
+    return found[0] if found else None
 
 
 def parse_settings(written: Iterable[str]) -> dict[str, Any]:
@@ -166,7 +200,10 @@ def _changed(recipe: Any, changes: Mapping[str, Any], prefix: str) -> Any:
         if inside:
             new[spec.name] = _changed(getattr(recipe, spec.name), inside, f"{name}.")
         elif name in changes:
-            new[spec.name] = typed(changes[name], hints[spec.name], name)
+            try:
+                new[spec.name] = typed(changes[name], hints[spec.name], name)
+            except BadConfig as error:
+                raise BadConfig(f"{error}; it is {getattr(recipe, spec.name)} now") from None
     return replace(recipe, **new)
 
 

@@ -52,6 +52,11 @@ class Finetune:
         default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=NEVER, evaluate=NEVER))
     )
 
+    def __post_init__(self) -> None:
+        for name, usual in (("items", "16 or 32"), ("length", "128 or 256")):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, got {value}; {usual} is usual")
+
 
 def finetune(
     task: str,
