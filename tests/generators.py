@@ -38,6 +38,14 @@ MARIAN: dict[str, Any] = {
     "pad_token_id": 0,
     "eos_token_id": 1,
 }
+BART: dict[str, Any] = {
+    **MARIAN,
+    "activation_function": "gelu",
+    "scale_embedding": False,
+    "bos_token_id": 2,
+    "decoder_start_token_id": 1,
+}
+M2M = {**BART, "pad_token_id": 2, "bos_token_id": 0}  # its positions pass over padding, with which targets begin here
 T5: dict[str, Any] = {
     "vocab_size": V,
     "d_model": 32,
@@ -51,17 +59,29 @@ T5: dict[str, Any] = {
 
 # family and settings of each model that is compared; a variant is there for a branch in the family's code
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bart": ("bart", BART),
+    "bart-scaled": ("bart", {**BART, "scale_embedding": True, "decoder_start_token_id": 5}),
     "gpt2": ("gpt2", GPT),
     "gpt2-inner": ("gpt2", {**GPT, "n_inner": 20, "activation_function": "relu"}),
+    "m2m_100": ("m2m_100", {**M2M, "activation_function": "relu", "scale_embedding": True}),
+    "m2m_100-unscaled": ("m2m_100", M2M),
     "marian": ("marian", MARIAN),
     "marian-unscaled": ("marian", {**MARIAN, "scale_embedding": False, "activation_function": "relu"}),
+    "mbart": ("mbart", BART),
     "t5": ("t5", T5),
     "t5-v1.1": (
         "t5",
         {**T5, "num_decoder_layers": 1, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
 }
-WRITERS = {"gpt2": "GPT2LMHeadModel", "marian": "MarianMTModel", "t5": "T5ForConditionalGeneration"}
+WRITERS = {
+    "bart": "BartForConditionalGeneration",
+    "gpt2": "GPT2LMHeadModel",
+    "m2m_100": "M2M100ForConditionalGeneration",
+    "marian": "MarianMTModel",
+    "mbart": "MBartForConditionalGeneration",
+    "t5": "T5ForConditionalGeneration",
+}
 PROMPTS = [[5, 9, 33, 17, 8], [40, 41], [12, 60, 7], [22, 21, 20, 19, 18, 17, 16], [8]]
 
 
@@ -76,15 +96,15 @@ def their_decoder(model: str, seed: int = 0) -> Any:
     """Build a model of transformers with random weights, biases and norms."""
     family, settings = DECODERS[model]
     extra = {"decoder_start_token_id": 0, "forced_eos_token_id": None} if family != "gpt2" else {}
-    config = transformers.AutoConfig.for_model(family, **settings, **extra)
+    config = transformers.AutoConfig.for_model(family, **extra | settings)
     network = getattr(transformers, WRITERS[family])(config)
     if model == "t5-v1.1":
         network.lm_head.weight = nn.Parameter(torch.empty_like(network.lm_head.weight))
         network.config.tie_word_embeddings = False
     randomised(network, seed)
+    if hasattr(network, "final_logits_bias"):
+        network.final_logits_bias.normal_(generator=torch.Generator().manual_seed(seed))
     if family == "marian":
-        rng = torch.Generator().manual_seed(seed)
-        network.final_logits_bias.normal_(generator=rng)
         for side in (network.model.encoder, network.model.decoder):  # sines and cosines, which were just drawn over
             side.embed_positions.weight.data.copy_(side.embed_positions.create_weight())
     return network.eval()

@@ -11,7 +11,7 @@ from functools import wraps
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
-_MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "type_vocab_size"}
+_MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "type_vocab_size"}
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

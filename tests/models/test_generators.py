@@ -1,6 +1,7 @@
 """Every decoder gives the logits of transformers on tiny random weights, in both layouts, and saves what it loads."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 from importlib import import_module
 
 import pytest
@@ -15,11 +16,13 @@ from clearhead.errors import BadConfig, InputTooLong, WrongTask
 from clearhead.hub.checkpoint import build_network, read_folder, write_folder
 from clearhead.hub.config import NAMES, Description
 from clearhead.models import GENERATORS
+from clearhead.models.bart import BartConfig
 from clearhead.models.gpt import Gpt2Config
+from clearhead.models.m2m100 import M2M100Config
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
 from clearhead.nn.layout import Packed
-from generators import DECODERS, PROMPTS, WRITERS, laid_out, our_decoder, our_logits, their_decoder, their_logits
+from generators import BART, DECODERS, PROMPTS, WRITERS, laid_out, our_decoder, our_logits, their_decoder, their_logits
 from references import randomised, save_theirs
 
 
@@ -49,10 +52,10 @@ def test_transformers_reads_what_we_write(model, tmp_path):
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
 
 
-@pytest.mark.parametrize("bare", ["GPT2Model", "MarianModel", "T5Model"])
+@pytest.mark.parametrize("bare", ["BartModel", "GPT2Model", "M2M100Model", "MBartModel", "MarianModel", "T5Model"])
 def test_a_body_without_its_head(bare, tmp_path):
     family = next(family for family in GENERATORS if bare in NAMES[family].architectures)
-    config = transformers.AutoConfig.for_model(family, **DECODERS[family][1], decoder_start_token_id=0)
+    config = transformers.AutoConfig.for_model(family, **{"decoder_start_token_id": 0, **DECODERS[family][1]})
     save_theirs(randomised(getattr(transformers, bare)(config), 0), tmp_path / "theirs")
     checkpoint = read_folder(tmp_path / "theirs")
     assert not checkpoint.network.heads
@@ -77,6 +80,59 @@ def test_gpt_with_another_head(architecture, tmp_path):
     write_folder(checkpoint, tmp_path / "ours")
     _, gaps = getattr(transformers, architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not any(gaps.values()), gaps
+
+
+ENDED = [[2, *prompt, 1] for prompt in PROMPTS]  # BART reads classes from the end token
+
+
+@pytest.mark.parametrize("labels", [2, 3, 5])
+def test_bart_with_classes(labels, tmp_path):
+    config = transformers.BartConfig(**BART, num_labels=labels)
+    reference = randomised(transformers.BartForSequenceClassification(config), 0).eval()
+    checkpoint = read_folder(save_theirs(reference, tmp_path / "theirs"))
+    for packed in (True, False):
+        given = laid_out(ENDED, packed=packed)
+        got = checkpoint.network("classes", *given)
+        assert_close(got, _their_classes(reference, ENDED), atol=1e-5, rtol=1e-5)
+    # without names of labels, transformers takes BART to have three
+    nameless = replace(checkpoint, description=replace(checkpoint.description, labels=None))
+    write_folder(nameless, tmp_path / "ours")
+    read = transformers.BartForSequenceClassification.from_pretrained
+    again, gaps = read(tmp_path / "ours", output_loading_info=True, local_files_only=True)
+    assert not any(gaps.values()), gaps
+    assert_close(_their_classes(again.eval(), ENDED), got, atol=1e-5, rtol=1e-5)
+
+
+def _their_classes(network, rows):
+    """One at a time, because transformers wants the padding's id where we have a mask."""
+    with torch.no_grad():
+        return torch.cat([network(torch.tensor([row])).logits for row in rows])
+
+
+def test_bart_with_spans(tmp_path):
+    reference = randomised(transformers.BartForQuestionAnswering(transformers.BartConfig(**BART)), 0).eval()
+    checkpoint = read_folder(save_theirs(reference, tmp_path / "theirs"))
+    padded = laid_out(ENDED, packed=False)
+    with torch.no_grad():
+        found = reference(padded.ids, attention_mask=padded.layout.keep.long())
+    expected = torch.stack([found.start_logits, found.end_logits], -1)[padded.layout.keep]
+    assert_close(checkpoint.network("span", *laid_out(ENDED, packed=True)), expected, atol=1e-5, rtol=1e-5)
+    write_folder(checkpoint, tmp_path / "ours")
+    read = transformers.BartForQuestionAnswering.from_pretrained
+    _, gaps = read(tmp_path / "ours", output_loading_info=True, local_files_only=True)
+    assert not any(gaps.values()), gaps
+
+
+def test_a_bart_whose_file_has_no_bias(tmp_path):
+    # transformers takes it for zeros: its bare models have none
+    reference = randomised(transformers.BartModel(transformers.BartConfig(**BART)), 0)
+    save_theirs(reference, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["BartForConditionalGeneration"]}))
+    network = read_folder(tmp_path).network
+    assert not network.heads["causal_lm"].bias.any()
+    theirs = transformers.BartForConditionalGeneration.from_pretrained(tmp_path).eval()
+    assert_close(our_logits(network, PROMPTS, packed=True), their_logits(theirs, PROMPTS), atol=1e-5, rtol=1e-5)
 
 
 def test_a_head_that_a_family_does_not_have():
@@ -106,7 +162,7 @@ def test_presets_are_as_large_as_theirs(family, preset):
         theirs = transformers.AutoModel.from_config(settings)
     # the sines are parameters there; the bias of the logits is no parameter there
     fixed = 2 * config.max_position_embeddings * config.d_model if family == "marian" else 0
-    bias = config.vocab_size if family == "marian" else 0
+    bias = config.vocab_size if family in ("bart", "marian", "mbart") else 0
     assert count(network) - bias == count(theirs) - fixed
 
 
@@ -132,7 +188,7 @@ def test_a_gradient_reaches_every_parameter(model):
         assert parameter.grad.any() or name.endswith(("qkv.bias", "key_value.bias")), name
 
 
-@pytest.mark.parametrize("model", ["gpt2", "marian", "t5"])
+@pytest.mark.parametrize("model", ["bart", "gpt2", "m2m_100", "marian", "mbart", "t5"])
 def test_in_half_precision(model):
     network = our_decoder(model).network
     source = laid_out(PROMPTS, packed=True)
@@ -157,7 +213,7 @@ def test_what_comes_later_changes_nothing(model):
     assert not torch.allclose(one[3:], other[3:])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "marian"])
+@pytest.mark.parametrize("family", ["bart", "gpt2", "m2m_100", "marian"])
 def test_as_long_as_the_positions_reach(family):
     network = our_decoder(family).network
     source = laid_out([[7] * 61], packed=True)
@@ -173,6 +229,8 @@ def test_as_long_as_the_positions_reach(family):
         (Gpt2Config, {"pad_token_id": 50257}, "pad_token_id 50257 must be less than vocab_size 50257"),
         (TransformerConfig, {"d_model": 33}, "d_model 33 must be a multiple of encoder_attention_heads 16"),
         (TransformerConfig, {"activation_function": "sharp"}, "unknown activation 'sharp'"),
+        (BartConfig, {"decoder_start_token_id": 60000}, "decoder_start_token_id 60000 must be less than vocab_size"),
+        (M2M100Config, {"d_model": 15, "encoder_attention_heads": 5, "decoder_attention_heads": 5}, "must be even"),
         (T5Config, {"feed_forward_proj": "gated-mish"}, "unknown activation 'mish'"),
         (T5Config, {"relative_attention_num_buckets": 2}, "relative_attention_num_buckets must be at least 4, got 2"),
         (T5Config, {"relative_attention_max_distance": 9}, "9 must be more than half of the 32 buckets"),

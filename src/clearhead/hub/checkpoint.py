@@ -110,7 +110,7 @@ def write_folder(
     description = replace(
         description,
         architecture=architecture,
-        labels=_labels_for(part, description.labels),
+        labels=_labels_for(part, description.labels, names.unlabelled),
         threshold=description.threshold if "span" in kept else 0.0,
     )
     tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
@@ -233,12 +233,12 @@ def _architecture_for(heads: Sequence[str], names: Names) -> str:
     raise BadInput(f"no Hugging Face architecture holds the heads {sorted(wanted)}; name heads to save: {choices}")
 
 
-def _labels_for(network: Network, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _labels_for(network: Network, labels: tuple[str, ...] | None, unlabelled: int) -> tuple[str, ...] | None:
     """Give as many labels as the head has outputs, because transformers builds these heads by counting labels."""
     counts = [
         network.heads[name].get_parameter("classifier.weight").shape[0] for name in _LABELLED if name in network.heads
     ]
-    if not counts or counts[0] == (2 if labels is None else len(labels)):  # 2 is what no labels mean there
+    if not counts or counts[0] == (unlabelled if labels is None else len(labels)):
         return labels
     return tuple(f"LABEL_{i}" for i in range(counts[0]))
 

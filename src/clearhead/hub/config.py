@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require, typed
-from clearhead.hub.hf.decoders import GPT2, MARIAN, T5, XLNET
+from clearhead.hub.hf.decoders import BART, GPT2, M2M100, MARIAN, MBART, T5, XLNET
 from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
 from clearhead.hub.hf.table import Names
 from clearhead.io import read_object
@@ -19,12 +19,15 @@ CONFIG = "config.json"
 # our parameter names ↔ Hugging Face's, by model_type
 NAMES: dict[str, Names] = {
     "albert": ALBERT,
+    "bart": BART,
     "bert": BERT,
     "camembert": replace(ROBERTA, model="Camembert"),
     "distilbert": DISTILBERT,
     "electra": ELECTRA,
     "gpt2": GPT2,
+    "m2m_100": M2M100,
     "marian": MARIAN,
+    "mbart": MBART,
     "modernbert": MODERNBERT,
     "roberta": ROBERTA,
     "t5": T5,

@@ -8,11 +8,13 @@ from torch import nn
 
 from clearhead.models import (
     albert,
+    bart,
     bert,
     distilbert,
     electra,
     elmo,
     gpt,
+    m2m100,
     modernbert,
     rnnlm,
     roberta,
@@ -59,8 +61,11 @@ ENCODERS = {
 
 # text generators, by the head "causal_lm"; see clearhead.decoding
 GENERATORS = {
+    "bart": Family(bart.BartConfig, bart.Bart, bart.heads),
     "gpt2": Family(gpt.Gpt2Config, gpt.Gpt2, gpt.heads),
+    "m2m_100": Family(m2m100.M2M100Config, m2m100.M2M100, m2m100.heads),
     "marian": Family(transformer.TransformerConfig, transformer.Transformer, transformer.heads),
+    "mbart": Family(bart.MBartConfig, bart.MBart, bart.heads),
     "t5": Family(t5.T5Config, t5.T5, t5.heads),
 }
 

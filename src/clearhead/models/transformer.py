@@ -7,18 +7,13 @@ is a checkpoint of the other; Marian adds a bias to the logits. The first token 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from torch import Tensor, nn
+from torch import nn
 
-from clearhead.errors import check_config, check_heads, require
-from clearhead.nn.attention import MultiHeadAttention
-from clearhead.nn.blocks import FeedForward, PostNormBlock, activation
-from clearhead.nn.cache import Cache
-from clearhead.nn.decoder import CrossAttention, EncoderDecoder, PostNormDecoderBlock, SourceStates, per_layer
-from clearhead.nn.embeddings import PositionedEmbeddings, check_length
+from clearhead.errors import require
+from clearhead.nn.decoder import SharedTokens, check_shared_tokens
+from clearhead.nn.embeddings import PositionedEmbeddings
 from clearhead.nn.heads import NextTokenHead
-from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.positions import SinusoidalPositions
 
 
@@ -43,59 +38,20 @@ class TransformerConfig:
     eos_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_config(self)
-        activation(self.activation_function)
-        check_heads(self.d_model, self.encoder_attention_heads, ("d_model", "encoder_attention_heads"))
-        check_heads(self.d_model, self.decoder_attention_heads, ("d_model", "decoder_attention_heads"))
+        check_shared_tokens(self)
         require(self.d_model % 2 == 0, f"d_model must be even for sines and cosines, got {self.d_model}")
 
 
-class Transformer(EncoderDecoder):
+class Transformer(SharedTokens):
     """A source and the target so far to hidden states of the target."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        width, rate = config.d_model, config.dropout
+        width = config.d_model
         positions = SinusoidalPositions(config.max_position_embeddings, width)
         scale = width**0.5 if config.scale_embedding else 1.0
-        self.embeddings = PositionedEmbeddings(config.vocab_size, width, positions, dropout=rate, scale=scale)
-        norm = partial(nn.LayerNorm, width)
-        self_attention = partial(MultiHeadAttention, width, dropout=config.attention_dropout)
-        cross = partial(CrossAttention, width, dropout=config.attention_dropout)
-        feedforward = partial(FeedForward, width, act=config.activation_function)
-        heads, inner = config.encoder_attention_heads, config.encoder_ffn_dim
-        self.encoder_blocks = nn.ModuleList(
-            PostNormBlock(self_attention(heads), feedforward(inner), norm, rate) for _ in range(config.encoder_layers)
-        )
-        heads, inner = config.decoder_attention_heads, config.decoder_ffn_dim
-        self.decoder_blocks = nn.ModuleList(
-            PostNormDecoderBlock(self_attention(heads, causal=True), cross(heads), feedforward(inner), norm, rate)
-            for _ in range(config.decoder_layers)
-        )
+        embeddings = PositionedEmbeddings(config.vocab_size, width, positions, dropout=config.dropout, scale=scale)
+        super().__init__(config, embeddings, pre_norm=False)
         self._initialise()
-
-    @property
-    def max_length(self) -> int:
-        """Longest source, and longest target, there are positions for."""
-        return self.config.max_position_embeddings
-
-    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
-        """Read a source: ids (N,) packed or (B, S) padded."""
-        layout = layout or Padded.full(ids)
-        check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids, layout.positions)
-        for block in self.encoder_blocks:
-            x = block(x, layout)
-        return SourceStates(x, layout)
-
-    def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
-        """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
-        check_length(source.max_length if isinstance(source, Cache) else layout.max_length, self.max_length)
-        x = self.embeddings(ids, layout.positions)
-        for block, layer_source in zip(self.decoder_blocks, per_layer(source), strict=False):
-            x = block(x, layout, layer_source)
-        return x
 
     def _initialise(self) -> None:
         # the authors' code: Glorot for matrices, and embeddings of length one once they are scaled

@@ -4,14 +4,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 from torch import Tensor, nn
 
-from clearhead.nn.attention import Attend, inner_width
-from clearhead.nn.blocks import Norm
+from clearhead.errors import check_config, check_heads, require
+from clearhead.nn.attention import Attend, MultiHeadAttention, inner_width
+from clearhead.nn.blocks import FeedForward, Norm, PostNormBlock, PreNormBlock, activation
 from clearhead.nn.cache import Cache, LayerCache, SourceKV
+from clearhead.nn.embeddings import Places, PositionedEmbeddings, check_length
 from clearhead.nn.fused import linear
 from clearhead.nn.layout import Layout, Padded
 
@@ -144,3 +147,69 @@ class PreNormDecoderBlock(nn.Module):
 def per_layer(source: SourceStates | Cache) -> Iterable[Source]:
     """What each block of a stack is given: the same source, or its own part of the cache."""
     return source.layers if isinstance(source, Cache) else repeat(source)
+
+
+class SharedTokens(EncoderDecoder):
+    """A stack of blocks on either side of one token table: Marian, BART, mBART and M2M-100, with their field names.
+
+    `pre_norm` puts norms before the parts of a block and one at the end of each side. The decoder may have `places` of
+    its own.
+    """
+
+    def __init__(
+        self, config: Any, embeddings: PositionedEmbeddings, places: Places | None = None, *, pre_norm: bool
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = embeddings
+        self.places = places
+        width, rate = config.d_model, config.dropout
+        norm = partial(nn.LayerNorm, width)
+        self_attention = partial(MultiHeadAttention, width, dropout=config.attention_dropout)
+        cross = partial(CrossAttention, width, dropout=config.attention_dropout)
+        feedforward = partial(FeedForward, width, act=config.activation_function)
+        heads, inner = config.encoder_attention_heads, config.encoder_ffn_dim
+        block = PreNormBlock if pre_norm else PostNormBlock
+        self.encoder_blocks = nn.ModuleList(
+            block(self_attention(heads), feedforward(inner), norm, rate) for _ in range(config.encoder_layers)
+        )
+        heads, inner = config.decoder_attention_heads, config.decoder_ffn_dim
+        writing = PreNormDecoderBlock if pre_norm else PostNormDecoderBlock
+        self.decoder_blocks = nn.ModuleList(
+            writing(self_attention(heads, causal=True), cross(heads), feedforward(inner), norm, rate)
+            for _ in range(config.decoder_layers)
+        )
+        self.encoder_norm = norm() if pre_norm else nn.Identity()
+        self.decoder_norm = norm() if pre_norm else nn.Identity()
+
+    @property
+    def max_length(self) -> int:
+        """Longest source, and longest target, there are positions for."""
+        return self.config.max_position_embeddings
+
+    def encode(self, ids: Tensor, layout: Layout | None = None) -> SourceStates:
+        """Read a source: ids (N,) packed or (B, S) padded."""
+        layout = layout or Padded.full(ids)
+        check_length(layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions)
+        for block in self.encoder_blocks:
+            x = block(x, layout)
+        return SourceStates(self.encoder_norm(x), layout)
+
+    def decode(self, ids: Tensor, layout: Layout, source: SourceStates | Cache) -> Tensor:
+        """Target ids (…) -> hidden states (…, D): all at once beside a source, or the next ones after a cache."""
+        check_length(source.max_length if isinstance(source, Cache) else layout.max_length, self.max_length)
+        x = self.embeddings(ids, layout.positions, self.places)
+        for block, layer_source in zip(self.decoder_blocks, per_layer(source), strict=False):
+            x = block(x, layout, layer_source)
+        return self.decoder_norm(x)
+
+
+def check_shared_tokens(config: Any) -> None:
+    """Check a configuration with the field names of these families."""
+    check_config(config)
+    start, size = getattr(config, "decoder_start_token_id", None), config.vocab_size
+    require(start is None or start < size, f"decoder_start_token_id {start} must be less than vocab_size {size}")
+    activation(config.activation_function)
+    check_heads(config.d_model, config.encoder_attention_heads, ("d_model", "encoder_attention_heads"))
+    check_heads(config.d_model, config.decoder_attention_heads, ("d_model", "decoder_attention_heads"))

@@ -85,22 +85,43 @@ class TokenEmbeddings(nn.Module):
 
 
 class PositionedEmbeddings(nn.Module):
-    """token · scale + position, not normalised: for decoders and the 2017 Transformer.
+    """token · scale + position, normalised if there is a `norm`: for decoders and encoder–decoders.
 
     `position` gives a vector for a position: an `nn.Embedding`, or a fixed table.
     """
 
-    def __init__(self, vocabulary: int, width: int, position: nn.Module, *, dropout: float, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        position: nn.Module,
+        *,
+        dropout: float,
+        scale: float = 1.0,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)
         self.position = position
+        self.norm = norm
         self.dropout = nn.Dropout(dropout)
         self.scale = scale
 
-    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Ids and positions (…) -> (…, D)."""
+    def forward(self, ids: Tensor, positions: Tensor, places: "Places | None" = None) -> Tensor:
+        """Ids and positions (…) -> (…, D); with `places`, their positions and norm in the place of its own."""
+        own: Any = self if places is None else places
         tokens = self.token(ids) * self.scale
-        return self.dropout((tokens + self.position(positions)).to(tokens.dtype))  # a fixed table stays in float32
+        x = (tokens + own.position(positions)).to(tokens.dtype)  # a fixed table stays in float32
+        return self.dropout(x if own.norm is None else own.norm(x))
+
+
+class Places(nn.Module):
+    """The positions and the norm of a decoder that shares its tokens with the encoder, and nothing else (BART)."""
+
+    def __init__(self, position: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.position = position
+        self.norm = norm
 
 
 def check_length(longest: int, limit: int) -> None:

@@ -1,6 +1,8 @@
-"""Positions: two sinusoidal tables, and rotary positions. Learned ones are an embedding."""
+"""Positions: two sinusoidal tables, learned ones, and rotary positions."""
 
 # T positions · D width · H heads · K head width
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -18,23 +20,44 @@ def sinusoidal_interleaved(length: int, width: int) -> Tensor:
 def sinusoidal_split(length: int, width: int) -> Tensor:
     """The layout of many implementations: all sines, then all cosines, frequencies from 1 to 1/10000: (T, D)."""
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
-    angles = torch.arange(length)[:, None] * 10000 ** -torch.linspace(0, 1, width // 2)
+    # the rates as fairseq rounds them, whose models have learnt from this very table
+    rates = torch.exp(torch.arange(width // 2) * -(math.log(10000) / max(width // 2 - 1, 1)))
+    angles = torch.arange(length)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
 class SinusoidalPositions(nn.Module):
-    """The angles of the 2017 paper as a fixed table, all sines first, then all cosines, as Marian lays them out."""
+    """The angles of the 2017 paper as a fixed table, all sines first, then all cosines, as Marian lays them out.
 
-    def __init__(self, length: int, width: int) -> None:
+    With `first`, the table of `sinusoidal_split` from this row on, as M2M-100 reads it.
+    """
+
+    def __init__(self, length: int, width: int, *, first: int | None = None) -> None:
         super().__init__()
         with torch.device(_table_device()):
-            table = sinusoidal_interleaved(length, width)
+            if first is None:
+                paired = sinusoidal_interleaved(length, width)
+                table = torch.cat([paired[:, 0::2], paired[:, 1::2]], -1)
+            else:
+                table = sinusoidal_split(length + first, width)[first:]
         self.table: Tensor
-        self.register_buffer("table", torch.cat([table[:, 0::2], table[:, 1::2]], -1), persistent=False)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Positions (…) -> (…, D)."""
         return self.table[positions]
+
+
+class LearnedPositions(nn.Embedding):
+    """A learned vector for each position; the `first` rows of the table stand for none and are never read (BART)."""
+
+    def __init__(self, length: int, width: int, *, first: int) -> None:
+        super().__init__(length + first, width)
+        self.first = first
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Positions (…) -> (…, D)."""
+        return super().forward(positions + self.first)
 
 
 class Rotary(nn.Module):

@@ -1,12 +1,13 @@
-"""Decoders as transformers saves them: GPT-2, T5, Marian (and our own Transformers), XLNet."""
+"""Decoders as transformers saves them: GPT-2, T5, Marian (and our own Transformers), BART, M2M-100, XLNet."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from clearhead.errors import require
-from clearhead.hub.hf.table import Names, Theirs, block
+from clearhead.hub.hf.table import Names, Table, Theirs, block
 
 GPT2 = Names(
     model="GPT2",
@@ -174,6 +175,71 @@ MARIAN = Names(
     },
     read_config=_read_marian,
     write_config=_write_marian,
+)
+
+# Marian's, with positions that are learned
+_BART_ENCODER: Table = {
+    **MARIAN.encoder,
+    "embeddings.position": "encoder.embed_positions",
+    "embeddings.norm": "encoder.layernorm_embedding",
+    "places.position": "decoder.embed_positions",
+    "places.norm": "decoder.layernorm_embedding",
+}
+_END_NORMS: Table = {f"{side}_norm": f"{side}.layer_norm" for side in ("encoder", "decoder")}
+_COPIES = {name: original for name, original in MARIAN.redundant.items() if original is not None}
+_VERSIONS: dict[str, str | None] = {f"model.{side}.version": None for side in ("encoder", "decoder")}  # fairseq's
+
+
+def _write_shared_tokens(content: dict[str, Any]) -> dict[str, Any]:
+    """Add what transformers needs to generate."""
+    return {**content, "is_encoder_decoder": True}
+
+
+BART = Names(
+    model="Bart",
+    prefix="model.",
+    encoder=_BART_ENCODER,
+    heads={
+        "causal_lm": MARIAN.heads["causal_lm"],
+        "classes": {"pooler.dense": "classification_head.dense", "classifier": "classification_head.out_proj"},
+        "span": {"classifier": "qa_outputs"},
+    },
+    classes={"ForConditionalGeneration": ("causal_lm",)},
+    redundant={**_COPIES, **_VERSIONS},
+    zeros=("final_logits_bias",),
+    unlabelled=3,
+    fixed={
+        "tie_word_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": True,
+        "add_final_layer_norm": False,
+        "static_position_embeddings": False,
+    },
+    write_config=_write_shared_tokens,
+)
+
+MBART = replace(
+    BART,
+    model="MBart",
+    encoder={**_BART_ENCODER, **_END_NORMS},
+    heads={"causal_lm": MARIAN.heads["causal_lm"]},
+    fixed={**BART.fixed, "normalize_before": True, "add_final_layer_norm": True},
+)
+
+M2M100 = Names(
+    model="M2M100",
+    prefix="model.",
+    encoder={**MARIAN.encoder, **_END_NORMS},
+    heads={"causal_lm": {}},
+    classes={"ForConditionalGeneration": ("causal_lm",)},
+    redundant={
+        **_COPIES,
+        **_VERSIONS,
+        # sines and cosines, in old files
+        **{f"model.{side}.embed_positions.weights": None for side in ("encoder", "decoder")},
+    },
+    fixed={"tie_word_embeddings": True},
+    write_config=_write_shared_tokens,
 )
 
 

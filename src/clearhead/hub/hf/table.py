@@ -45,6 +45,10 @@ class Names:
     transposed: bool = False
     # tensors that repeat another one, by its name, or that are no parameters (None)
     redundant: Mapping[str, str | None] = field(default_factory=dict)
+    # tensors that a file may leave out, and then are zeros
+    zeros: tuple[str, ...] = ()
+    # how many labels their classes have where config.json names none
+    unlabelled: int = 2
     # configuration values that change the computation, and the one value of each that we compute
     fixed: Mapping[str, object] = field(default_factory=dict)
     # where the fields of config.json are not one to one ours
@@ -122,7 +126,7 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
     ours: dict[str, Tensor] = {}
     theirs = {name: their_names(names, name) for name in parameters}
     used = {part for parts in theirs.values() for part in parts}
-    if missing := [part for parts in theirs.values() for part in parts if part not in tensors]:
+    if missing := [part for parts in theirs.values() for part in parts if part not in {*tensors, *names.zeros}]:
         why = "the file is incomplete or config.json names another architecture"
         raise BadCheckpoint(f"{len(missing)} tensors are missing, such as {missing[0]}; {why}")
     for name, parameter in parameters.items():
@@ -131,6 +135,8 @@ def from_theirs(names: Names, parameters: Mapping[str, nn.Parameter], tensors: d
         shape = parameter.shape[::-1] if transposed else parameter.shape
         share = (shape[0] // len(parts), *shape[1:])
         for part in parts:
+            if part not in tensors:
+                tensors[part] = torch.zeros(share)
             if tensors[part].shape != share or not tensors[part].is_floating_point():
                 raise BadCheckpoint(
                     f"tensor {part} is {tensors[part].dtype} of shape {tuple(tensors[part].shape)}, the configuration "
