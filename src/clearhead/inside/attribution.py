@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import get_ident
 from typing import Literal, get_args
 
 import torch
@@ -118,8 +119,9 @@ class Target:
 
 @contextmanager
 def _replaced(module: nn.Module, output: Tensor) -> Iterator[None]:
-    """Let a module give this output, whatever it is asked."""
-    handle = module.register_forward_hook(lambda *_: output)
+    """Let a module give this output to this thread, whatever it is asked; others may read with it meanwhile."""
+    asking = get_ident()
+    handle = module.register_forward_hook(lambda *_: output if get_ident() == asking else None)
     try:
         yield
     finally:

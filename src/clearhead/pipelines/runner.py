@@ -199,8 +199,20 @@ def _side_by_side(
 
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 _POOLS_LOCK = Lock()
+
+
+def _begin_child() -> None:
+    """Make a forked process ready: threads do not survive a fork, neither these workers nor OpenMP's.
+
+    OpenMP does not know that, and waits for ever for the lost ones where several threads share a product.
+    """
+    _POOLS_LOCK.release()
+    _POOLS.clear()
+    torch.set_num_threads(1)
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not survive a fork
+    os.register_at_fork(before=_POOLS_LOCK.acquire, after_in_parent=_POOLS_LOCK.release, after_in_child=_begin_child)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
