@@ -4,15 +4,17 @@ The text of an error says what is wrong, shows the value, and says what to do.
 """
 
 import re
+import reprlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sized
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 _MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "type_vocab_size"}
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
+_DEEPEST = 1024  # layers; a thousand is the most that was ever trained
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -74,7 +76,8 @@ def check_config(config: Any) -> None:
         if type(value) is int:
             least = 0 if spec.name in _MAY_BE_ZERO else 1
             require(value >= least, f"{spec.name} must be at least {least}, got {value}")
-            require(value <= _LARGEST, f"{spec.name} must be at most {_LARGEST}, got {value}")
+            most = _DEEPEST if "layer" in spec.name else _LARGEST
+            require(value <= most, f"{spec.name} must be at most {most}, got {value}")
         elif type(value) is float and "drop" in spec.name:
             require(0 <= value < 1, f"{spec.name} must be from 0 up to but not including 1, got {value}")
         elif type(value) is float:
@@ -88,23 +91,63 @@ def check_heads(width: int, heads: int, names: tuple[str, str] = ("hidden_size",
     require(width % heads == 0, f"{names[0]} {width} must be a multiple of {names[1]} {heads}")
 
 
+Callee = TypeVar("Callee")
+
+
+def filled(kind: type[Callee], content: Any, where: str, error: type[ClearheadError] = BadConfig) -> Callee:
+    """Make a dataclass of a JSON object that was read at `where`: its types are the schema, and every key is known."""
+    require(isinstance(content, dict), f"{where} is {short(content)}, not a JSON object", error)
+    hints, specs = get_type_hints(kind), {spec.name: spec for spec in fields(cast(Any, kind))}
+    for name in content:
+        require(name in specs, f"{where}: unknown key {short(name)}; known are {', '.join(specs)}", error)
+    for name, spec in specs.items():
+        needed = spec.default is MISSING and spec.default_factory is MISSING
+        require(name in content or not needed, f"{where} has no {name}; copy the file again", error)
+    try:
+        return kind(**{name: typed(value, hints[name], f"{where}: {name}") for name, value in content.items()})
+    except BadConfig as wrong:
+        raise error(str(wrong)) from None
+
+
+def short(value: object) -> str:
+    """What a value looks like, for a sentence: no longer than a line, however much a file holds."""
+    shown = _brief.repr(value)
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+
+
+_SHOWN = 200
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = _SHOWN
+_brief.maxdict = _brief.maxlist = _brief.maxtuple = 12
+
+
 def typed(value: Any, hint: Any, name: str) -> Any:
-    """Give the value back if it is of the hinted type (a plain type, a Literal, a tuple, or a union)."""
+    """Give the value back if it is of the hinted type: a plain type, a Literal, a tuple, list or dict, a dataclass.
+
+    Unions of these, too.
+    """
     allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
         return float(value)
     expected: list[str] = []
     for kind in allowed:
         inner = get_args(kind)
-        if get_origin(kind) is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
-            return tuple(typed(item, own, name) for item, own in zip(value, inner, strict=True))
+        if get_origin(kind) in (list, tuple) and isinstance(value, list | tuple):
+            endless = get_origin(kind) is list or inner[1:] == (...,)
+            if endless or len(value) == len(inner):
+                own = [inner[0]] * len(value) if endless else inner
+                return get_origin(kind)(typed(*pair, name) for pair in zip(value, own, strict=True))
+        if get_origin(kind) is dict and isinstance(value, dict):
+            return {key: typed(item, inner[1], name) for key, item in value.items()}
+        if is_dataclass(kind) and isinstance(value, dict):
+            return filled(cast(Any, kind), value, name)
         if type(value) is kind or (get_origin(kind) is Literal and value in inner):
             return value
         if get_origin(kind) is Literal:
             expected += map(repr, inner)
         elif kind is not NoneType:
             expected.append(f"of type {kind if inner else kind.__name__}")
-    raise BadConfig(f"{name} = {value!r} is not {' or '.join(expected)}")
+    raise BadConfig(f"{name} = {short(value)} is not {' or '.join(expected)}")
 
 
 def check_lengths(gold: Sized, predicted: Sized, what: str = "predictions") -> None:
@@ -118,9 +161,6 @@ def check_ids(wanted: Iterable[str], given: Collection[str], what: str) -> None:
     """Refuse a mapping that lacks an id."""
     if missing := [name for name in wanted if name not in given]:
         raise BadInput(f"{len(missing)} ids have no {what}, the first is {missing[0]!r}; give one for each id.")
-
-
-Callee = TypeVar("Callee")
 
 
 def renamed(**names: str) -> Callable[[Callee], Callee]:

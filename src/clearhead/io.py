@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, require, valid_text
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, filled, require, valid_text
 
+Kind = TypeVar("Kind")
 Progress = Callable[[int], None]  # told how many more are done, of bytes, texts or examples
 
 _BLOCK = 1 << 17
@@ -45,6 +46,11 @@ def read_object(path: Path, error: type[ClearheadError] = BadCheckpoint) -> dict
     content = read_json(path, error)
     require(isinstance(content, dict), f"{path} holds a {type(content).__name__}, not a JSON object.", error)
     return dict(content)
+
+
+def read_record(path: Path, kind: type[Kind], error: type[ClearheadError] = BadCheckpoint) -> Kind:
+    """The content of a JSON file as a dataclass, whose fields are all that it may hold."""
+    return filled(kind, read_json(path, error), str(path), error)
 
 
 def parse_json(text: str, where: str, error: type[ClearheadError] = BadInput) -> Any:

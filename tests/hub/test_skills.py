@@ -107,10 +107,10 @@ def test_what_cannot_be_used_is_refused(home, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "skill.json").write_text('{"encoder": "x", "code": "run me"}')
-    with pytest.raises(BadCheckpoint, match="is no description of a skill"):
+    with pytest.raises(BadCheckpoint, match="unknown key 'code'; known are encoder"):
         ch.load(home, skill=bad)
     (bad / "skill.json").write_text('{"encoder": "x", "threshold": "low"}')
-    with pytest.raises(BadCheckpoint, match="threshold 'low' is no number"):
+    with pytest.raises(BadCheckpoint, match="threshold = 'low' is not of type float"):
         ch.load(home, skill=bad)
 
 

@@ -1,6 +1,7 @@
 """A checkpoint folder ↔ a network: config.json, tokenizer.json, model.safetensors, as Hugging Face lays them out."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask, require
 from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
-from clearhead.hub.weights import WEIGHTS, read_weights, write_tensors
+from clearhead.hub.weights import INDEX, WEIGHTS, Sizes, read_sizes, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json
 from clearhead.models import ALL_FAMILIES, GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.xlnet import PermutationLMHead
@@ -28,6 +29,7 @@ from clearhead.text.tokenizer import ANY_CLASS
 log = logging.getLogger(__name__)
 
 _MIXED = "config.json and the weights are from different models"
+_LARGEST = Sizes(tensors=2**14, numbers=2**44)  # of an outline whose weights are not there yet
 _LABELLED = ("classes", "tags", "span", "sentence_order")
 
 
@@ -57,19 +59,20 @@ def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
 def read_outline(folder: Path) -> Checkpoint:
     """Read all but the weights: a network without heads and numbers, which knows its sizes, and the tokenizer."""
     description = read_config(folder)
+    there = any((folder / name).is_file() for name in (WEIGHTS, INDEX))
     return Checkpoint(
         description=description,
-        network=build_network(description, {}, device="meta"),
+        network=build_network(description, {}, "meta", read_sizes(folder) if there else _LARGEST),
         tokenizer=_read_tokenizer(folder, description),
         sentence=read_sentence_vector(folder),
     )
 
 
 def _read_transformer(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
-    names = description.names
+    names, sizes = description.names, read_sizes(folder)
     tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
     _drop_copies(tensors, names, folder)
-    network = build_network(description, _heads_in(tensors, names, description), device="meta")
+    network = build_network(description, _heads_in(tensors, names, description), "meta", sizes)
     tokenizer = _read_tokenizer(folder, description)
     if tokenizer is not None and tokenizer.tells_capitals:
         family = description.family
@@ -133,10 +136,14 @@ def write_folder(
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
 
-def build_network(description: Description, outputs: dict[str, int], device: str = "cpu") -> Network:
-    """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs."""
-    # initialising on "meta" would change nothing, and makes torch import its compiler, which takes two seconds
-    with torch.device(device), _SkipInit() if device == "meta" else nullcontext():
+def build_network(
+    description: Description, outputs: dict[str, int], device: str = "cpu", sizes: Sizes | None = None
+) -> Network:
+    """Build a network with fresh weights (on "meta", without any) and the named heads, each with its outputs.
+
+    One that will get its weights from files is built no larger than their `sizes`.
+    """
+    with torch.device(device), Uninitialised(sizes) if device == "meta" else nullcontext():
         encoder = ALL_FAMILIES[description.family].encoder(description.config)
         return Network(encoder, fresh_heads(description.family, encoder, outputs))
 
@@ -150,15 +157,31 @@ def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dic
     return ALL_FAMILIES[family].heads(encoder, outputs)
 
 
-class _SkipInit(TorchFunctionMode):
-    """Leave every tensor as it is that torch.nn.init would initialise."""
+class Uninitialised(TorchFunctionMode):
+    """Build without initialising, and no more than fits `sizes`: a configuration's sizes are not believed unseen.
+
+    Initialising on "meta" would change nothing, and makes torch import its compiler, which takes two seconds.
+    """
+
+    def __init__(self, sizes: Sizes | None) -> None:
+        super().__init__()
+        self._bounded = sizes is not None
+        # a matrix that two parts share is made twice at first, and a pooler may be made that no head takes
+        self._tensors, self._numbers = (0, 0) if sizes is None else (2 * sizes.tensors + 64, 2 * sizes.numbers + 4096)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Pass every call on but an initialisation; count what makes a parameter before it is made."""
         given = kwargs or {}
         if getattr(func, "__module__", "") == "torch.nn.init":
             return args[0] if args else given["tensor"]
+        if self._bounded and func in (torch.empty, torch.zeros, torch.ones):
+            shape = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
+            self._tensors -= 1
+            self._numbers -= math.prod(shape)
+            fits = self._tensors >= 0 and self._numbers >= 0
+            require(fits, f"the configuration asks for a larger network than the weights hold; {_MIXED}", BadCheckpoint)
         return func(*args, **given)
 
 
@@ -335,14 +358,17 @@ def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) ->
 
 def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
     """No Hugging Face library knows these models, so that tensors keep the names of the network's parameters."""
-    network = RECURRENT_FAMILIES[description.family].network(description.config)
-    ours, theirs = _tensors(network), read_weights(folder)
+    build = RECURRENT_FAMILIES[description.family].network
+    with torch.device("meta"), Uninitialised(read_sizes(folder)):
+        ours = _tensors(build(description.config))
+    theirs = read_weights(folder)
     for name in {**ours, **theirs}:
         wanted, found = (None if name not in side else tuple(side[name].shape) for side in (ours, theirs))
         shapes = f"{folder}: {name} has shape {found}, config.json asks for {wanted}"
         require(wanted == found, f"{shapes}; {_MIXED}", BadCheckpoint)
+    network = build(description.config)
     with torch.no_grad():
-        for name, tensor in ours.items():
+        for name, tensor in _tensors(network).items():
             tensor.copy_(theirs[name])
     tokenizer = _read_tokenizer(folder, description, needed=True)
     return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer)

@@ -4,7 +4,7 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadConfig, require
-from clearhead.hub.checkpoint import Checkpoint, fresh_heads
+from clearhead.hub.checkpoint import Checkpoint, Uninitialised, fresh_heads
 from clearhead.hub.config import NAMES, is_number
-from clearhead.hub.weights import digest, read_tensors, write_tensors
-from clearhead.io import read_object, staged, write_json
+from clearhead.hub.weights import Sizes, digest, read_tensors, write_tensors
+from clearhead.io import read_record, staged, write_json
 from clearhead.nn.heads import Network, Pooling, SentenceVector
 from clearhead.nn.lora import LoRA
 
@@ -43,16 +43,16 @@ class Skill:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read and check `folder`/skill.json."""
-        path, content = folder / DESCRIPTION, read_object(folder / DESCRIPTION)
-        unknown = set(content) - {spec.name for spec in fields(cls)}
-        if unknown or not isinstance(content.get("encoder"), str):
-            raise BadCheckpoint(f"{path} is no description of a skill; it has {', '.join(content) or 'nothing'}")
-        for name in ("uses", "labels"):
-            if content.get(name) is not None:
-                content[name] = tuple(map(str, content[name]))
-        skill = cls(**content)
-        if not is_number(skill.threshold):
-            raise BadCheckpoint(f"{path}: threshold {skill.threshold!r} is no number; copy the skill again")
+        path = folder / DESCRIPTION
+        skill = read_record(path, cls)
+        for name in ("threshold", "scale"):
+            value = getattr(skill, name)
+            require(is_number(value), f"{path}: {name} {value!r} is no number; copy the skill again", BadCheckpoint)
+        fits = skill.head is None or skill.outputs > 0
+        require(fits, f"{path}: a head has no {skill.outputs} outputs; copy the skill again", BadCheckpoint)
+        fits = skill.labels is None or len(skill.labels) == skill.outputs
+        message = f"{path} names {len(skill.labels or ())} labels for {skill.outputs} outputs; copy the skill again"
+        require(fits, message, BadCheckpoint)
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
             raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
         return skill
@@ -80,8 +80,14 @@ def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | No
         checkpoint = tell_capitals(replace(checkpoint, network=Network(encoder, {})), capital)
     heads: dict[str, nn.Module] = {}
     if skill.head is not None:
-        heads = fresh_heads(checkpoint.description.family, encoder, {skill.head: skill.outputs})
         state = {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
+        with Uninitialised(Sizes(len(state), sum(value.numel() for value in state.values()))):
+            heads = fresh_heads(checkpoint.description.family, encoder, {skill.head: skill.outputs})
+        wanted, found = (
+            {n: tuple(v.shape) for n, v in some.items()} for some in (heads[skill.head].state_dict(), state)
+        )
+        message = f"{folder}: {DESCRIPTION} and {ADAPTER} are of different heads; copy the skill again"
+        require(wanted == found, message, BadCheckpoint)
         heads[skill.head].load_state_dict(state)
         heads[skill.head].to(next(old.parameters()).dtype)
     description = replace(checkpoint.description, architecture=None, labels=skill.labels, problem=skill.problem)

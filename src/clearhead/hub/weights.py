@@ -4,15 +4,18 @@
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint
+from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint, require
 from clearhead.io import read_object
 
 WEIGHTS = "model.safetensors"
@@ -22,20 +25,66 @@ DIGEST = "clearhead.sha256"  # safetensors has no checksum of its own, so our fi
 SCALE = ".row_scale"
 _LARGE = 1024  # numbers from which on int8 pays
 _NARROW = 32
+_HEADER = 100_000_000  # bytes of a header at most, as the library has it
+_LIMIT = "CLEARHEAD_MAX_PARAMETERS"
+
+
+class Sizes(NamedTuple):
+    """How many tensors the files of a folder hold, and how many numbers in all of them."""
+
+    tensors: int
+    numbers: int
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Read all tensors of a checkpoint folder, in one file or in shards, and check their digest if they carry one."""
+    tensors: dict[str, Tensor] = {}
+    for file in _files(folder):
+        tensors.update(read_tensors(file))
+    return tensors
+
+
+def read_sizes(folder: Path) -> Sizes:
+    """Count what the weights of a checkpoint folder hold, by their headers alone; refuse more than memory takes."""
+    found = [count for file in _files(folder) for count in _counts(file)]
+    _check_memory(sum(found), str(folder))
+    return Sizes(len(found), sum(found))
+
+
+def _counts(path: Path) -> list[int]:
+    """How many numbers each tensor of a file claims to hold; none where the header is damaged, as its reader will say.
+
+    The library maps the whole file at once, which one of holes does not allow.
+    """
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size)) if size <= _HEADER else {}
+        return [math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []
+
+
+def _check_memory(numbers: int, where: str) -> None:
+    """A header may claim more than any machine holds, in a file of holes; as fp32, all of it must fit into memory."""
+    said = os.environ.get(_LIMIT, "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
+    most = int(said) if said.isdecimal() else memory // 4
+    why = f"{where} holds {numbers:,} numbers, and at most {most:,} are read here"
+    require(numbers <= most, f"{why}; take a smaller model, or set {_LIMIT} higher", BadCheckpoint)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder: one, or the shards that the index names."""
     if (folder / WEIGHTS).is_file():
-        return read_tensors(folder / WEIGHTS)
+        return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
-        tensors: dict[str, Tensor] = {}
-        for shard in sorted(set(weight_map(folder / INDEX).values())):
+        shards = sorted(set(weight_map(folder / INDEX).values()))
+        for shard in shards:
             if Path(shard).name != shard or not shard.endswith(".safetensors"):
                 wanted = "a shard is a .safetensors file in the same folder"
                 raise UnsafeCheckpoint(f"{folder / INDEX} names {shard!r}; {wanted}")
-            tensors.update(read_tensors(folder / shard))
-        return tensors
+        return [folder / shard for shard in shards]
     for name in PICKLES:
         if (folder / name).is_file():
             raise UnsafeCheckpoint(
@@ -55,13 +104,14 @@ def weight_map(index: Path) -> dict[str, str]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read one safetensors file."""
+    _check_memory(sum(_counts(path)), str(path))
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise NotFound(f"{path} is not there; fetch the checkpoint again") from None
-    except (SafetensorError, OSError, UnicodeDecodeError) as error:
+    except (SafetensorError, OSError, UnicodeDecodeError, RuntimeError) as error:
         with path.open("rb") as file:
             start = file.read(8)  # of safetensors these are a length, so they end in zeros
         if start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5)):

@@ -9,10 +9,13 @@ from torch import Tensor, nn
 
 from clearhead.errors import require
 
+_LARGEST = 2**26  # numbers of a table: far above any model, and 256 MB
+
 
 def sinusoidal_interleaved(length: int, width: int) -> Tensor:
     """Vaswani et al. 2017: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same: (T, D)."""
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
+    _check_size(length, width)
     angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
@@ -20,6 +23,7 @@ def sinusoidal_interleaved(length: int, width: int) -> Tensor:
 def sinusoidal_split(length: int, width: int) -> Tensor:
     """The layout of many implementations: all sines, then all cosines, frequencies from 1 to 1/10000: (T, D)."""
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
+    _check_size(length, width)
     # the rates as fairseq rounds them, whose models have learnt from this very table
     rates = torch.exp(torch.arange(width // 2) * -(math.log(10000) / max(width // 2 - 1, 1)))
     angles = torch.arange(length)[:, None] * rates
@@ -69,6 +73,7 @@ class Rotary(nn.Module):
     def __init__(self, head_width: int, theta: float, length: int) -> None:
         super().__init__()
         require(head_width % 2 == 0, f"rotary positions need an even head width, got {head_width}")
+        _check_size(length, head_width)
         device = _table_device()
         frequencies = 1 / theta ** (torch.arange(0, head_width, 2, device=device) / head_width)
         angles = torch.arange(length, device=device)[:, None] * frequencies  # (T, K/2)
@@ -87,6 +92,12 @@ class Rotary(nn.Module):
         """Rotate queries or keys (…, T, H, K) in place, rows that begin at position 0; not for training."""
         partners, length = _partners(x), x.shape[-3]
         x.mul_(self.cos[:length, None]).addcmul_(partners, self.sin[:length, None])
+
+
+def _check_size(length: int, width: int) -> None:
+    """Refuse a table that a damaged configuration asks for: no file holds it, so that no file would contradict."""
+    fits = length * width <= _LARGEST
+    require(fits, f"positions for {length} tokens of width {width} are too many; lower the number of positions")
 
 
 def _table_device() -> torch.device:
