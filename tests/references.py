@@ -1,6 +1,6 @@
 """Tiny random models of transformers, to compare ours with: every family, every architecture, no download."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "albert-groups": ("albert", {**_COMMON, "embedding_size": 32, "num_hidden_groups": 2, "hidden_act": "gelu"}),
     "electra": ("electra", {**_COMMON, "embedding_size": 12}),
     "electra-wide": ("electra", {**_COMMON, "embedding_size": 32, "hidden_act": "relu"}),
+    "mpnet": ("mpnet", {**_COMMON, "layer_norm_eps": 1e-5}),
+    "deberta-v2": ("deberta-v2", {**_COMMON, "position_buckets": 8, "conv_kernel_size": 3}),
+    "deberta-v3": ("deberta-v2", {**_COMMON, "position_buckets": 8, "legacy": False, "hidden_act": "relu"}),
+    "deberta-every-distance": ("deberta-v2", _COMMON),
     "modernbert": ("modernbert", _MODERN),
     "modernbert-mean": ("modernbert", {**_MODERN, "classifier_pooling": "mean", "global_attn_every_n_layers": 2}),
 }
@@ -80,7 +84,8 @@ def theirs(model: str, architecture: str, seed: int = 0) -> nn.Module:
     family, settings = MODELS[model]
     labelled = architecture.endswith(("ForSequenceClassification", "ForTokenClassification"))
     labels = {"num_labels": LABELS} if labelled else {}
-    config = transformers.AutoConfig.for_model(family, **settings, **labels)
+    written = NAMES[family].write_config(asdict(ENCODERS[family].config(**settings)))
+    config = transformers.AutoConfig.for_model(family, **written, **labels)
     return randomised(getattr(transformers, architecture)(config), seed).eval()
 
 
@@ -152,7 +157,10 @@ def save_theirs(network: Any, folder: Path) -> Path:
 
 
 def _has_segments(model: str) -> bool:
-    return MODELS[model][0] not in ("distilbert", "modernbert") and MODELS[model][1].get("type_vocab_size") != 1
+    return (
+        MODELS[model][0] not in ("deberta-v2", "distilbert", "modernbert", "mpnet")
+        and MODELS[model][1].get("type_vocab_size") != 1
+    )
 
 
 def _ours(family: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from clearhead.inside.trace import trace as trace
     from clearhead.models.albert import AlbertConfig as AlbertConfig
     from clearhead.models.bert import BertConfig as BertConfig
+    from clearhead.models.deberta import DebertaV2Config as DebertaV2Config
     from clearhead.models.distilbert import DistilBertConfig as DistilBertConfig
     from clearhead.models.electra import ElectraConfig as ElectraConfig
     from clearhead.models.modernbert import ModernBertConfig as ModernBertConfig
+    from clearhead.models.mpnet import MPNetConfig as MPNetConfig
     from clearhead.models.roberta import RobertaConfig as RobertaConfig
     from clearhead.pipelines.compat.pipeline import pipeline as pipeline
     from clearhead.pipelines.model import Model as Model
@@ -26,8 +28,10 @@ _HOMES = {
     "AlbertConfig": "clearhead.models.albert",
     "BertConfig": "clearhead.models.bert",
     "ClearheadError": "clearhead.errors",
+    "DebertaV2Config": "clearhead.models.deberta",
     "DistilBertConfig": "clearhead.models.distilbert",
     "ElectraConfig": "clearhead.models.electra",
+    "MPNetConfig": "clearhead.models.mpnet",
     "Model": "clearhead.pipelines.model",
     "ModernBertConfig": "clearhead.models.modernbert",
     "RobertaConfig": "clearhead.models.roberta",

@@ -12,7 +12,10 @@ from functools import wraps
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-_MAY_BE_ZERO = {"pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "type_vocab_size"}
+_MAY_BE_ZERO = {
+    *("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"),
+    *("type_vocab_size", "conv_kernel_size", "position_buckets"),
+}
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
 _DEEPEST = 1024  # layers; a thousand is the most that was ever trained
 _SURROGATE = re.compile("[\ud800-\udfff]")

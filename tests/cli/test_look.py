@@ -74,9 +74,15 @@ def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
     assert message in err
 
 
-@pytest.mark.parametrize("picture", ["attention", "step", "input", "positions"])
-def test_a_translator_shows_its_encoder(run, tmp_path, picture):
-    translator().save(tmp_path / "model")
+@pytest.mark.parametrize(
+    ("kind", "picture"),
+    [
+        *[("transformer", picture) for picture in ("attention", "step", "input", "positions")],
+        *[("t5", picture) for picture in ("attention", "step", "input")],
+    ],
+)
+def test_a_translator_shows_its_encoder(run, tmp_path, kind, picture):
+    translator(kind).save(tmp_path / "model")
     text = {"positions": [], "step": [TEXT, "--token", "0"]}.get(picture, [TEXT])
     page = tmp_path / "page.html"
     code, out, err = run("look", picture, *text, "-m", tmp_path / "model", "--out", page, "--json")
@@ -91,8 +97,6 @@ def test_a_translator_shows_its_encoder(run, tmp_path, picture):
         ("transformer", "layers", "see how it writes: look decoding"),
         ("transformer", "senses", "see how it writes: look decoding"),
         ("transformer", "why", "how one writes is shown by: look decoding"),
-        ("t5", "attention", "T5 adds distances to its scores"),
-        ("t5", "step", "see how it writes: look decoding"),
         ("t5", "layers", "see how it writes: look decoding"),
         ("t5", "senses", "see how it writes: look decoding"),
         ("t5", "positions", "has no vectors of positions"),

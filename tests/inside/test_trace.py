@@ -256,8 +256,9 @@ def test_a_decoder_sees_nothing_of_what_comes_later(tmp_path):
         assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
 
 
-def test_a_translator_shows_the_attentions_of_its_encoder(tmp_path):
-    reference = their_decoder("marian")
+@pytest.mark.parametrize("family", ["marian", "t5"])
+def test_a_translator_shows_the_attentions_of_its_encoder(family, tmp_path):
+    reference = their_decoder(family)
     encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
     reference.set_attn_implementation("eager")
     ids = torch.randint(5, 64, (17,), generator=torch.Generator().manual_seed(0))

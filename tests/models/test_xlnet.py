@@ -9,7 +9,7 @@ import transformers
 from torch.testing import assert_close
 
 import clearhead as ch
-from clearhead.errors import BadConfig, WrongTask
+from clearhead.errors import BadConfig
 from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.config import NAMES, Description
 from clearhead.inside.trace import trace_ids
@@ -207,9 +207,17 @@ def test_in_half_precision(network):
         assert_close(found.float(), wanted, atol=0.2, rtol=0.1)
 
 
-def test_a_trace_is_refused_since_it_would_leave_the_distances_out(network):
-    with pytest.raises(WrongTask, match="XLNet adds distances to its scores"):
-        trace_ids(network.encoder, [6, 7, 8])
+def test_a_trace_shows_the_attentions_of_transformers(tmp_path):
+    reference = theirs("XLNetModel")
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    ids, segments = torch.arange(6, 17), torch.arange(11) // 5
+    with torch.no_grad():
+        read = reference(ids[None], token_type_ids=segments[None], output_attentions=True)
+    found = trace_ids(encoder, ids, segments)
+    assert_close(found.output, read.last_hidden_state[0], atol=1e-5, rtol=1e-5)
+    for layer, wanted in zip(found.layers, read.attentions, strict=True):
+        assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
+        assert_close(layer.weights @ layer.v, layer.head_output, atol=1e-5, rtol=1e-5)
 
 
 def test_defaults_and_sizes_are_those_of_transformers():

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from clearhead.errors import BadCheckpoint, BadConfig, NotFound, require, typed
 from clearhead.hub.hf.decoders import BART, GPT2, M2M100, MARIAN, MBART, T5, XLNET
-from clearhead.hub.hf.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
+from clearhead.hub.hf.encoders import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA
 from clearhead.hub.hf.table import Names
 from clearhead.io import read_object
 from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
@@ -22,6 +22,7 @@ NAMES: dict[str, Names] = {
     "bart": BART,
     "bert": BERT,
     "camembert": replace(ROBERTA, model="Camembert"),
+    "deberta-v2": DEBERTA,
     "distilbert": DISTILBERT,
     "electra": ELECTRA,
     "gpt2": GPT2,
@@ -29,6 +30,7 @@ NAMES: dict[str, Names] = {
     "marian": MARIAN,
     "mbart": MBART,
     "modernbert": MODERNBERT,
+    "mpnet": MPNET,
     "roberta": ROBERTA,
     "t5": T5,
     "xlm-roberta": replace(ROBERTA, model="XLMRoberta"),

@@ -62,11 +62,12 @@ def step_view(trace: "Trace", layer: "Layer", head: int, token: int) -> View:
         "head": head,
         "token": token,
         "turned": layer.rotary,
+        "far": layer.bias is not None,
         "q": rounded(q, 3),
         "k": rounded(k, 3),
         "v": rounded(v, 3),
         "scores": rounded(q @ k.mT, 3),
-        "scaled": rounded(q @ k.mT * q.shape[-1] ** -0.5, 3),
+        "scaled": rounded(layer.scores[head], 3),
         "weights": rounded(weights),
         "output": rounded(weights @ v, 3),
     }

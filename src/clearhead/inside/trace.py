@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.errors import BadInput, require
 from clearhead.hub.checkpoint import export_tokenizer
 from clearhead.inside.attention_view import heads_view, step_view
 from clearhead.inside.page import View
@@ -20,7 +20,6 @@ from clearhead.nn.embeddings import inner_of
 from clearhead.nn.hooks import Call, evaluating, record
 from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
-from clearhead.nn.relative import RelativeAttention, RelativeBias
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 
@@ -49,6 +48,7 @@ class Layer:
     hidden: Tensor  # (T, D), the hidden states that leave
     rotary: bool = False  # whether q and k were rotated by their positions
     causal: bool = False  # whether a token sees only itself and what is before it
+    bias: Tensor | None = None  # (H, T, T), what is added to the scores for distances and segments
 
     @property
     def heads(self) -> int:
@@ -62,25 +62,30 @@ class Layer:
 
     @property
     def scores(self) -> Tensor:
-        """Q · Kᵀ / √K: (H, T, T)."""
-        return scaled_scores(self.q, self.k)
+        """Q · Kᵀ / √K, plus what is added for distances, where the model has it: (H, T, T)."""
+        return self._scores(slice(None))
 
     @cached_property
     def weights(self) -> Tensor:
         """Softmax of the scores over the tokens that may be attended: (H, T, T), each row sums to 1."""
-        return self._softmax(self.q, self.k)
+        return self._softmax(slice(None))
 
     def attention(self, head: int) -> Tensor:
         """One head's weights, (T, T), without computing and keeping those of the others."""
         self.check_head(head)
-        return self._softmax(self.q[head], self.k[head])
+        return self._softmax(head)
 
-    def _softmax(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = scaled_scores(q, k)
+    def _scores(self, heads: int | slice) -> Tensor:
+        scores = scaled_scores(self.q[heads], self.k[heads])
+        return scores if self.bias is None else scores + self.bias[heads]
+
+    def _softmax(self, heads: int | slice) -> Tensor:
+        scores = self._scores(heads)
+        length = scores.shape[-1]
         if self.causal:
-            scores = scores.masked_fill(~causal_mask(q.shape[-2], q.device), -torch.inf)
+            scores = scores.masked_fill(~causal_mask(length, scores.device), -torch.inf)
         if self.window is not None:
-            scores = scores.masked_fill(~window_mask(q.shape[-2], self.window, q.device), -torch.inf)
+            scores = scores.masked_fill(~window_mask(length, self.window, scores.device), -torch.inf)
         return scores.softmax(-1)
 
     def contribution(self, head: int) -> Tensor:
@@ -216,11 +221,6 @@ def trace_ids(
     fits = kinds.shape == row.shape and len(names) == len(sides) == len(row)
     require(fits, f"{len(row)} ids need as many segments, tokens and sides, got {given}", BadInput)
     sourced = isinstance(encoder, EncoderDecoder)
-    if any(isinstance(part, RelativeAttention | RelativeBias) for part in encoder.modules()):
-        advice = "choose another model" + (", or see how it writes: look decoding" if sourced else "")
-        raise WrongTask(
-            f"{type(encoder).__name__} adds distances to its scores, which a trace does not show yet; {advice}"
-        )
     device = next(encoder.parameters()).device
     layout = Packed.of([len(row)], device)
     blocks = encoder.encoder_blocks if sourced else encoder.blocks
@@ -261,6 +261,7 @@ def _layers(calls: Sequence[Call], names: dict[nn.Module, str]) -> list[Layer]:
 def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
     attend, norm_1, norm_2 = parts["attention.attend"], parts["norm_1"], parts["norm_2"]
     q, k, v = (_heads_first(x) for x in attend.inputs[:3])
+    bias = attend.inputs[5] if len(attend.inputs) > 5 else None
     # a pre-norm block normalises the very tensor that enters it, a post-norm block the sum
     pre_norm = norm_1.inputs[0] is block.inputs[0]
     attention_sum = norm_2.inputs[0] if pre_norm else norm_1.inputs[0]
@@ -281,6 +282,7 @@ def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
         hidden=_plain(block.output),
         rotary=getattr(block.module.get_submodule("attention"), "rotary", None) is not None,
         causal=getattr(attend.module, "causal", False),
+        bias=None if bias is None else _plain(bias).reshape(-1, *bias.shape[-2:]),
     )
 
 
@@ -289,7 +291,8 @@ def _plain(x: Tensor) -> Tensor:
 
 
 def _heads_first(x: Any) -> Tensor:
-    return _plain(x).transpose(0, 1)  # (T, H, K) -> (H, T, K)
+    # (T, H, K) -> (H, T, K); what lays texts out in rectangles has (1, T, H, K)
+    return _plain(x).flatten(0, -3).transpose(0, 1)
 
 
 def _matrix(linear: nn.Module) -> Tensor:

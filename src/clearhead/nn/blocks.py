@@ -85,12 +85,12 @@ class PostNormBlock(nn.Module):
         self.norm_2 = norm()
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """(…, D) -> (…, D)."""
-        if can_fuse(self, x, layout):
+    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+        """(…, D) -> (…, D); what else is `given` goes to the attention, such as a bias for each distance."""
+        if not given and can_fuse(self, x, layout):
             x = normalised(self.norm_1, self.attention.add_to(x, x, layout))
             return normalised(self.norm_2, self.feedforward.add_to(x, x))
-        x = self.norm_1(x + self.dropout(self.attention(x, layout)))
+        x = self.norm_1(x + self.dropout(self.attention(x, layout, *given)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
 
 

@@ -1,4 +1,4 @@
-"""Relative positions: T5's bias for each distance, and Transformer-XL's attention in XLNet's two streams."""
+"""Relative positions: T5's bias for each distance, Transformer-XL's attention in XLNet's two streams, DeBERTa's."""
 
 # B batch · T queries · S keys · P distances · D width · H heads · K head width; … is (N) packed or (B, T) padded
 
@@ -6,6 +6,7 @@ from math import log
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.errors import check_heads
@@ -33,11 +34,8 @@ class RelativeBias(nn.Module):
         if cache is not None and not isinstance(layout, Packed):
             column = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last one
             distance = column[None, :] - column[-1]
-        elif isinstance(layout, Packed) or layout.complete:
-            position = torch.arange(layout.max_length, device=layout.positions.device)
-            distance = position[None, :] - position[:, None]
         else:
-            distance = layout.positions[:, None, :] - layout.positions[:, :, None]  # (B, T, S)
+            distance = _distance(layout)
         bias: Tensor = self.table(self.bucket(distance)).movedim(-1, -3)
         return bias
 
@@ -55,6 +53,14 @@ class RelativeBias(nn.Module):
         steps = (distance.clamp(min=1).float() / exact).log() / log(self.max_distance / exact) * (buckets - exact)
         far = (exact + steps.long()).clamp(max=buckets - 1)
         return first + distance.where(distance < exact, far)
+
+
+def _distance(layout: Layout) -> Tensor:
+    """Key minus query: (T, S) for the longest rows, or (B, T, S) where padding may be anywhere."""
+    if isinstance(layout, Packed) or layout.complete:
+        position = torch.arange(layout.max_length, device=layout.positions.device)
+        return position[None, :] - position[:, None]
+    return layout.positions[:, None, :] - layout.positions[:, :, None]
 
 
 class Stream(NamedTuple):
@@ -173,6 +179,103 @@ class TwoStreamBlock(PostNormBlock):
     def _stream(self, x: Tensor, kv: tuple[Tensor, Tensor], table: Tensor, pattern: AttentionPattern) -> Tensor:
         x = self.norm_1(x + self.dropout(self.attention(x, kv, table, pattern)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
+
+
+class Distances(nn.Module):
+    """DeBERTa's vectors of distances, normalised: one table for all layers, far distances in buckets that widen.
+
+    Without `buckets`, each distance has a row of its own.
+    """
+
+    def __init__(self, buckets: int, max_distance: int, width: int, norm_eps: float) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.max_distance = max_distance
+        self.reach = buckets or max_distance  # rows to either side
+        self.table = nn.Embedding(2 * self.reach, width)
+        self.norm = nn.LayerNorm(width, eps=norm_eps)
+
+    def forward(self, layout: Layout) -> tuple[Tensor, Tensor]:
+        """The vectors (P, D) that these texts ask for, and which of them each query has for each key.
+
+        The second is (T, S) for the longest rows, or (B, T, S) where padding may be anywhere.
+        """
+        # of short texts, most of the table is never looked up; what is need not be asked of a GPU
+        last = int(self._row(torch.tensor(max(layout.max_length - 1, 0))))
+        first = int(self._row(torch.tensor(-max(layout.max_length - 1, 0))))
+        rows = self._row(-_distance(layout)) - first
+        return self.norm(self.table.weight[first : last + 1]), rows
+
+    def _row(self, distance: Tensor) -> Tensor:
+        """The row of a distance, query minus key."""
+        if self.buckets:
+            exact = self.buckets // 2
+            far = (distance.abs().clamp(min=exact) / exact).log()
+            far = (far / torch.tensor((self.max_distance - 1) / exact).log() * (exact - 1)).ceil().long() + exact
+            distance = distance.where(distance.abs() <= exact, far * distance.sign())
+        return (distance + self.reach).clamp(0, 2 * self.reach - 1)
+
+
+class DisentangledAttention(nn.Module):
+    """DeBERTa's: scores are sums of content to content, content to distance and distance to content, over √3K.
+
+    Distances go through the matrices that make queries and keys of content.
+    """
+
+    def __init__(self, width: int, heads: int, *, dropout: float = 0.0, distance_dropout: float = 0.0) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.attend = Attend(dropout=dropout)
+        self.dropout = nn.Dropout(distance_dropout)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, layout: Layout, vectors: Tensor, rows: Tensor) -> Tensor:
+        """(…, D) -> (…, D); `vectors` and `rows` are what `Distances` gives."""
+        q, k, v = (_rectangle(part, layout) for part in self._parts(x))  # (B, T, H, K)
+        q = q * 3**-0.5  # of the three sums; √K is for `attend` to divide by
+        far_q, far_k, _ = self._parts(self.dropout(vectors))  # (P, H, K)
+        index = (rows if rows.dim() == 2 else rows[:, None]).expand(len(q), self.heads, -1, -1)  # (B, H, T, S)
+        to_distance = torch.einsum("bthk,phk->bhtp", q, far_k).gather(-1, index)
+        from_distance = torch.einsum("bshk,phk->bhsp", k, far_q * 3**-0.5).gather(-1, index.mT).mT
+        bias = (to_distance + from_distance) * q.shape[-1] ** -0.5
+        padded = layout.pad(layout.positions)[1] if isinstance(layout, Packed) else layout
+        mixed = self.attend(q, k, v, padded, None, bias)
+        if isinstance(layout, Packed):
+            mixed = mixed.flatten(0, 1)[layout.places]
+        found: Tensor = linear(self.output, mixed.flatten(-2))
+        return found
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, (…, H, K) each."""
+        return linear(self.qkv, x).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+
+
+class ConvolvedBlock(PostNormBlock):
+    """The first block of DeBERTa v2: what enters it, convolved over neighbouring tokens, is added at its end."""
+
+    def __init__(self, attention: Any, feedforward: Any, norm: Any, dropout: float, *, width: int, kernel: int) -> None:
+        super().__init__(attention, feedforward, norm, dropout)
+        self.convolution = nn.Conv1d(width, width, kernel, padding=(kernel - 1) // 2)
+        self.norm_3 = norm()
+
+    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+        """(…, D) -> (…, D)."""
+        near = self.convolution(_texts_first(x, layout).mT).mT  # (B, T, D)
+        if isinstance(layout, Packed):
+            near = near.flatten(0, 1)[layout.places]
+        else:
+            near = near.gather(1, layout.positions[..., None].expand_as(x))
+        return self.norm_3(super().forward(x, layout, *given) + F.gelu(self.dropout(near)))
+
+
+def _texts_first(x: Tensor, layout: Layout) -> Tensor:
+    """Lay tokens out as (B, T, D), each text from the first column on and zeros behind it, wherever padding was."""
+    if isinstance(layout, Packed):
+        return _rectangle(x, layout)
+    place = layout.positions.where(layout.keep, x.shape[1])[..., None].expand_as(x)
+    return x.new_zeros(len(x), x.shape[1] + 1, x.shape[2]).scatter(1, place, x)[:, :-1]
 
 
 def _rectangle(x: Tensor, layout: Layout) -> Tensor:

@@ -1,6 +1,8 @@
-"""Encoders as transformers saves them: BERT, RoBERTa, ALBERT, DistilBERT, ELECTRA, ModernBERT."""
+"""Encoders as transformers saves them: BERT, RoBERTa, MPNet, ALBERT, DistilBERT, ELECTRA, DeBERTa, ModernBERT."""
 
 from typing import Any
+
+from torch import Tensor
 
 from clearhead.errors import require
 from clearhead.hub.hf.table import Names, Table, Theirs, block
@@ -88,6 +90,33 @@ ROBERTA = Names(
 )
 
 
+MPNET = Names(
+    model="MPNet",
+    prefix="mpnet.",
+    encoder={
+        **{ours: theirs for ours, theirs in _embeddings().items() if ours != "embeddings.segment"},
+        "bias.table": "encoder.relative_attention_bias",
+        **block(
+            "encoder.layer.{}",
+            qkv=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+            output="attention.attn.o",
+            norm_1="attention.LayerNorm",
+            up="intermediate.dense",
+            down="output.dense",
+            norm_2="output.LayerNorm",
+        ),
+    },
+    heads=_heads(
+        ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
+        "mpnet.pooler.dense",
+        _DENSE_CLASSES,
+        pooled={"dense": "mpnet.pooler.dense"},
+    ),
+    redundant=_copies("mpnet.", "lm_head"),
+    fixed={"relative_attention_num_buckets": 32},  # transformers computes with 32, whatever the file says
+)
+
+
 ALBERT = Names(
     model="Albert",
     prefix="albert.",
@@ -159,6 +188,100 @@ ELECTRA = Names(
     redundant=_copies("electra.", "generator_lm_head"),
     fixed={**_ENCODES, "summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"},
 )
+
+
+# what every published DeBERTa v2 and v3 has, and what a file means that does not say so
+_DEBERTA = {
+    "relative_attention": (True, False),
+    "share_att_key": (True, False),
+    "norm_rel_ebd": ("layer_norm", "none"),
+    "position_biased_input": (False, True),
+    "pooler_hidden_act": ("gelu", "gelu"),
+    "type_vocab_size": (0, 0),
+}
+
+
+def _read_deberta(content: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is computed otherwise: the keys of published files all have one value, which is not the default."""
+    content = dict(content)
+    for name, (computed, otherwise) in _DEBERTA.items():
+        value = content.pop(name, otherwise)
+        require(value == computed, f"{name} = {value!r} is not supported; clearhead computes {computed!r}")
+    kinds = content.pop("pos_att_type", None) or ()
+    listed = kinds.lower().split("|") if isinstance(kinds, str) else kinds if isinstance(kinds, list) else ()
+    named = sorted(str(kind).strip() for kind in listed)
+    require(named == ["c2p", "p2c"], f"pos_att_type = {kinds!r} is not supported; clearhead computes 'p2c|c2p'")
+    width, longest = content.get("hidden_size", 1536), content.get("max_position_embeddings", 512)
+    # -1 is as many distances as there are positions
+    for name, same in {"embedding_size": width, "pooler_hidden_size": width, "max_relative_positions": longest}.items():
+        value = content.pop(name, same)
+        fits = value == same or (name == "max_relative_positions" and value == -1)
+        require(fits, f"{name} = {value!r} is not supported; clearhead computes {same!r}")
+    buckets, kernel = content.get("position_buckets", -1), content.get("conv_kernel_size", 0)
+    content["position_buckets"] = 0 if buckets == -1 else buckets
+    act, groups = content.pop("conv_act", "tanh"), content.pop("conv_groups", 1)
+    usual = not kernel or (act == "gelu" and groups == 1)
+    require(
+        usual, f"conv_act = {act!r} with conv_groups = {groups!r} is not supported; clearhead computes 'gelu' with 1"
+    )
+    heads, head = content.get("num_attention_heads", 24), content.pop("attention_head_size", None)
+    fits = head is None or (type(heads) is int and head * heads == width)
+    require(fits, f"attention_head_size = {head!r} is not supported; clearhead computes {width!r} / {heads!r}")
+    return content
+
+
+def _write_deberta(content: dict[str, Any]) -> dict[str, Any]:
+    """Add what is always so, since transformers takes it to be otherwise where nothing is said."""
+    always = {name: computed for name, (computed, _) in _DEBERTA.items()}
+    content = {**content, **always, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": -1}
+    return {**content, "conv_act": "gelu", "conv_groups": 1} if content["conv_kernel_size"] else content
+
+
+# the masked LM's head is one computation under two names, by the `legacy` of a configuration
+_OLD_HEAD = ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions")
+_NEW_HEAD = ("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", "lm_predictions.lm_head")
+
+
+def _deberta(*, legacy: bool) -> Names:
+    """The table of one version: which name the masked LM's head has; a file may have the other."""
+    head, other = (_OLD_HEAD, _NEW_HEAD) if legacy else (_NEW_HEAD, _OLD_HEAD)
+    leaves = [(f"{one}.{leaf}", f"{own}.{leaf}") for one, own in zip(other, head, strict=True) for leaf in _LEAVES]
+    known = dict(leaves)
+
+    def read_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {known.get(name, name): tensor for name, tensor in tensors.items()}
+
+    return Names(
+        model="DebertaV2",
+        prefix="deberta.",
+        encoder={
+            "embeddings.token": "embeddings.word_embeddings",
+            "embeddings.norm": "embeddings.LayerNorm",
+            "distances.table": "encoder.rel_embeddings",
+            "distances.norm": "encoder.LayerNorm",
+            **_BLOCK,
+            "blocks.{}.attention.qkv": _DISENTANGLED,
+            "blocks.{}.convolution": "encoder.conv.conv",
+            "blocks.{}.norm_3": "encoder.conv.LayerNorm",
+        },
+        heads=_heads(
+            head,
+            "pooler.dense",
+            # no architecture of transformers has it: it is left aside there
+            replaced={"dense": "replaced.dense", "classifier": "replaced.classifier"},
+        ),
+        # version 1's positions, which are in some files and which nothing reads
+        redundant={**_copies("deberta.", _OLD_HEAD[2]), "deberta.embeddings.position_embeddings.weight": None},
+        read_config=_read_deberta,
+        write_config=_write_deberta,
+        read_tensors=read_tensors,
+        version=lambda config: _deberta(legacy=config.legacy),
+    )
+
+
+_LEAVES = ("weight", "bias")
+_DISENTANGLED = tuple(f"encoder.layer.{{}}.attention.self.{part}_proj" for part in ("query", "key", "value"))
+DEBERTA = _deberta(legacy=True)
 
 
 # our fields for the rotary rates ↔ the kinds of layer that transformers 5 files them under

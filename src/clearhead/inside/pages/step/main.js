@@ -10,7 +10,8 @@ const strip = (id, rows, values, all) =>
 
 query("#lead").textContent =
   `Layer ${facts.layer}, head ${facts.head}: the numbers of one forward pass. Choose a token and follow it.` +
-  (facts.turned ? " Queries and keys are those that the scores use, turned by their positions." : "");
+  (facts.turned ? " Queries and keys are those that the scores use, turned by their positions." : "") +
+  (facts.far ? " What the model adds for the distance of two tokens is in the scaled scores." : "");
 query("#width").textContent = q[0].length;
 query("#token").append(...names.map((name, i) => new Option(name, i)));
 strip("#keys", names, k, k);
