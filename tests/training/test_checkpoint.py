@@ -18,7 +18,7 @@ from clearhead.hub.weights import read_tensors
 from clearhead.training import checkpoint
 from clearhead.training.checkpoint import NUMBERS, TENSORS, checkpoints, network_tensors, step_of
 from clearhead.training.settings import Every, Settings
-from training.toy import ToySource, ToyTask, final_tensors, rows, run
+from training.toy import ToySource, ToyTask, assert_same, final_tensors, rows, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,17 +29,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
     assert run(folder).exit == "finished"
     return folder
-
-
-def assert_same(folder: Path, other: Path) -> None:
-    ours, theirs = final_tensors(folder), final_tensors(other)
-    assert ours.keys() == theirs.keys()
-    assert any(name.startswith("optimiser.") for name in ours)
-    for name, tensor in ours.items():
-        assert torch.equal(tensor, theirs[name]), name
-    clocks = ("elapsed", "tokens_per_second")
-    plain = [[{k: v for k, v in row.items() if k not in clocks} for row in rows(f)] for f in (folder, other)]
-    assert plain[0] == plain[1]
 
 
 def die_and_resume(folder: Path, deaths: list[tuple[str, int]]) -> list[str]:
@@ -113,23 +102,168 @@ def test_rows_come_once(undisturbed):
     assert [row["step"] for row in rows(undisturbed)] == [2, 4, 6, 8, 10, 12]
 
 
-def test_a_run_of_another_data_order_is_refused(tmp_path, undisturbed):
-    folder = tmp_path / "run"
-    shutil.copytree(undisturbed, folder)
-    for path in checkpoints(folder):
-        numbers = json.loads((path / NUMBERS).read_text())
-        assert numbers.pop("data_order") == 2  # the first had no number
-        (path / NUMBERS).write_text(json.dumps(numbers))
-    with pytest.raises(BadConfig, match=r"in order 1, this version of clearhead in order 2; end the run with"):
-        run(folder)
+def test_a_run_of_another_data_order_is_refused(undisturbed, monkeypatch):
+    monkeypatch.setattr(checkpoint, "DATA_ORDER", 3)
+    with pytest.raises(BadConfig, match=r"in order 2, this version of clearhead in order 3; end the run with"):
+        run(undisturbed)
 
 
 def test_changed_settings_are_named(undisturbed):
-    with pytest.raises(BadConfig, match=r"was started with learning_rate = 0.01, now it is 0.02; resume with the same"):
-        run(undisturbed, learning_rate=0.02)
-    with pytest.raises(BadConfig, match=r"every.evaluate = 4, now it is 5"):
+    other = r"holds another run, which differs in learning_rate: 0.02 instead of 0.01; seed: 1 instead of 0. Give what"
+    with pytest.raises(BadConfig, match=other):
+        run(undisturbed, learning_rate=0.02, seed=1)
+    with pytest.raises(BadConfig, match=r"every.evaluate: 5 instead of 4\. .*, choose another folder, or .* --restart"):
         run(undisturbed, every=Every(evaluate=5))
     assert run(undisturbed, every=Every(log=7, save=5, evaluate=4, keep=9)).exit == "finished"
+
+
+def test_what_a_run_was_made_of_is_compared_by_content(tmp_path):
+    data = {"name": "a.csv", "sha256": "1"}
+    made = {"the training data": data, "the labels": ["b", "a"], "the length": 128}
+    run(tmp_path, steps=2, fingerprint=made)
+    assert run(tmp_path, steps=2, fingerprint={**made, "the training data": {**data, "name": "b.csv"}}).began == 2
+    for changes, told in (
+        ({"the training data": {"name": "b.csv", "sha256": "2"}}, r"the training data: b.csv instead of a.csv\."),
+        ({"the training data": {"name": "a.csv", "sha256": "2"}}, r"the training data: a.csv is not what it was\."),
+        ({"the labels": ["a", "b"]}, r"the labels: a, b instead of b, a\."),
+        ({"the model": "c"}, r"the model: c instead of none\."),
+        ({"the length": 64, "the labels": None}, r"the labels: none instead of b, a; the length: 64 instead of 128"),
+    ):
+        with pytest.raises(BadConfig, match=f"holds another run, which differs in {told}"):
+            run(tmp_path, steps=2, fingerprint=made | changes)
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 16
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [TENSORS, NUMBERS])
+def test_a_damaged_checkpoint_is_passed_over_and_told_of(tmp_path, undisturbed, caplog, name):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    damage(folder / "step-00000012" / name)
+    assert run(folder).began == 9
+    assert f"step-00000012/{name} is " in caplog.text
+    assert "going on from step 9 instead, and kept it as damaged-step-00000012" in caplog.text
+    assert_same(folder, undisturbed)
+    shutil.rmtree(folder / "damaged-step-00000012")
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in undisturbed.iterdir())
+
+
+def test_a_number_that_was_changed_by_hand_is_not_believed(tmp_path, undisturbed, caplog):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    path = folder / "step-00000012" / NUMBERS
+    text = path.read_text()
+    assert '"index": 36' in text
+    path.write_text(text.replace('"index": 36', '"index": 75'))
+    assert run(folder).began == 9
+    assert "does not match the SHA-256" in caplog.text
+
+
+def test_no_damaged_byte_of_the_state_is_believed(tmp_path, undisturbed):
+    source = checkpoints(undisturbed)[-1] / NUMBERS
+    content, known, draw = source.read_bytes(), checkpoint.read_numbers(source.parent), random.Random(0)
+    for place in range(0, len(content), 7):
+        changed = bytearray(content)
+        changed[place] = draw.randrange(256)
+        (tmp_path / NUMBERS).write_bytes(changed[:place] if place % 5 == 0 else changed)
+        try:
+            assert checkpoint.read_numbers(tmp_path) == known  # a space for a line break, say
+        except BadCheckpoint:
+            continue
+
+
+def test_a_run_without_a_whole_checkpoint_is_refused(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    for path in checkpoints(folder):
+        damage(path / TENSORS)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(BadCheckpoint, match=r"no checkpoint in .* is whole \(.*damaged.*or begin anew .* --restart"):
+        run(folder)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert run(folder, restart=True).began == 0
+    assert_same(folder, undisturbed)
+
+
+def test_a_run_that_did_not_note_what_it_was_made_of_is_refused(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    for path in checkpoints(folder):
+        numbers = json.loads((path / NUMBERS).read_text())["run"]
+        (path / NUMBERS).write_text(json.dumps(numbers))
+    with pytest.raises(
+        BadConfig, match="begun by a version of clearhead that did not note what it was made of; end it"
+    ):
+        run(folder)
+
+
+def test_checkpoints_come_by_the_clock_too(tmp_path, undisturbed):
+    clock = [0.0]
+
+    def take_time(passes, _batch):
+        clock[0] += 10.0  # a step has 3 passes
+        if passes == 28:
+            raise KeyError
+
+    def write_slowly(_stage):
+        clock[0] += 3.0
+
+    rarely = Every(log=2, save=100, evaluate=4, minutes=0.9)
+    options = {"clock": lambda: clock[0], "on_save": write_slowly}
+    with pytest.raises(KeyError):
+        run(tmp_path, ToyTask(before=take_time), every=rarely, **options)
+    # after two steps, and then when 50 times the 3 seconds are over
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002", "step-00000007"]
+    run(tmp_path, every=rarely)
+    assert_same(tmp_path, undisturbed)
+
+
+def test_restart_begins_anew(tmp_path, undisturbed):
+    run(tmp_path, seed=7, steps=20)
+    assert run(tmp_path, restart=True).began == 0
+    assert_same(tmp_path, undisturbed)
+
+
+def test_more_goes_on_from_a_run_that_is_over(tmp_path):
+    whole = {"fingerprint": {"the labels": ["a"]}, "schedule": "constant", "warmup": 0.0}
+    run(tmp_path / "whole", steps=12, **whole)
+    folder = tmp_path / "parts"
+    run(folder, steps=5, **whole)
+    over = r"is over after steps = 5, and steps = 12 is asked for; go on from its end with --more, .* --restart"
+    with pytest.raises(BadConfig, match=over):
+        run(folder, steps=12, **whole)
+    with pytest.raises(BadConfig, match=r"is over after steps = 5 \(5 steps\), which steps = 4 is no longer than"):
+        run(folder, steps=4, more=True, **whole)
+    with pytest.raises(BadConfig, match=r"the labels: none instead of a; .*steps: 12 instead of 5"):
+        run(folder, more=True, **{**whole, "fingerprint": {}})
+    longer = run(folder, steps=12, more=True, **whole)
+    assert (longer.exit, longer.began, longer.step, longer.parts) == ("finished", 5, 12, ("steps = 5 (5 steps)",))
+    # a rate that does not go down makes one run of the two
+    ours, theirs = final_tensors(folder), final_tensors(tmp_path / "whole")
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    again = run(folder, steps=12, more=True, **whole)
+    assert (again.began, again.parts) == (12, longer.parts)
+
+
+def test_more_can_be_stopped_and_goes_on_like_any_run(tmp_path):
+    torch.set_num_threads(1)
+    for name in ("whole", "stopped"):
+        run(tmp_path / name, steps=5)
+
+    def press(passes, _batch):
+        if passes == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert run(tmp_path / "stopped", ToyTask(before=press), steps=12, more=True).step == 7
+    with pytest.raises(BadConfig, match=r"differs in steps: 20 instead of 12\."):  # it is not over
+        run(tmp_path / "stopped", steps=20, more=True)
+    for name in ("whole", "stopped"):
+        run(tmp_path / name, steps=12, more=True)
+    assert_same(tmp_path / "stopped", tmp_path / "whole")
 
 
 def test_another_network_is_refused(undisturbed):

@@ -16,7 +16,7 @@ from clearhead.objectives.loss import Loss
 from clearhead.training.checkpoint import checkpoints, network_tensors
 from clearhead.training.loop import Prefetch
 from clearhead.training.settings import Every
-from training.toy import ToySource, ToyTask, rows, run
+from training.toy import ToySource, ToyTask, assert_same, rows, run
 
 OFTEN = {"every": Every(log=100, save=100, evaluate=1)}
 
@@ -60,7 +60,7 @@ def test_early_stopping_keeps_the_best(tmp_path):
         assert torch.equal(tensor, kept[1][name])
     assert [path.name for path in checkpoints(tmp_path, "best")] == ["best-00000002"]
     again = run(tmp_path, ToyTask(), evaluate=evaluate, metric="f1", patience=3, **OFTEN)
-    assert replace(again, elapsed=result.elapsed) == result
+    assert (again.began, replace(again, began=0)) == (5, result)
 
 
 def test_smaller_can_be_better(tmp_path):
@@ -74,6 +74,36 @@ def test_a_metric_needs_an_evaluation_that_gives_it(tmp_path):
         run(tmp_path, metric="f1")
     with pytest.raises(BadConfig, match="gives no 'f1' for metric; it gives accuracy"):
         run(tmp_path, metric="f1", evaluate=lambda: {"accuracy": 1.0})
+
+
+def test_what_the_last_evaluation_fails_by_loses_no_step(tmp_path):
+    torch.set_num_threads(1)
+    whole, calls = tmp_path / "whole", []
+    run(whole, evaluate=lambda: {"f1": 0.5}, metric="f1")
+
+    def evaluate():
+        calls.append(1)
+        if len(calls) in (1, 4):
+            raise KeyError("IN")
+        return {"f1": 0.5}
+
+    folder = tmp_path / "failing"
+    with pytest.raises(KeyError, match="IN"):  # at step 4, where no checkpoint was due
+        run(folder, evaluate=evaluate, metric="f1")
+    assert [path.name for path in checkpoints(folder)] == ["step-00000003", "step-00000004"]
+    failed = run(folder, evaluate=evaluate, metric="f1", raise_failure=False)
+    assert (failed.exit, failed.step, failed.began, str(failed.failure)) == ("finished", 12, 4, "'IN'")
+    task = ToyTask()
+    mended = run(folder, task, evaluate=evaluate, metric="f1")
+    assert (mended.exit, mended.failure, mended.best_step, task.passes, len(calls)) == ("finished", None, 4, 0, 5)
+    assert_same(folder, whole)
+
+
+def test_a_metric_that_is_not_there_is_said_when_the_weights_are_saved(tmp_path):
+    rarely = Every(log=100, save=100, evaluate=100)
+    with pytest.raises(BadConfig, match="gives no 'f1' for metric; it gives accuracy"):
+        run(tmp_path, metric="f1", evaluate=lambda: {"accuracy": 1.0}, every=rarely)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-00000012"]
 
 
 def test_a_device_that_no_library_knows_is_refused(tmp_path):

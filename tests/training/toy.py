@@ -127,6 +127,17 @@ def rows(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+def assert_same(folder: Path, other: Path) -> None:
+    ours, theirs = final_tensors(folder), final_tensors(other)
+    assert ours.keys() == theirs.keys()
+    assert any(name.startswith("optimiser.") for name in ours)
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, theirs[name]), name
+    clocks = ("elapsed", "tokens_per_second")
+    plain = [[{k: v for k, v in row.items() if k not in clocks} for row in rows(f)] for f in (folder, other)]
+    assert plain[0] == plain[1]
+
+
 def run(folder: Path, task: ToyTask | None = None, source: ToySource | None = None, **options: object) -> TrainResult:
     changes = {name: options.pop(name) for name in list(options) if name in Settings.__dataclass_fields__}
     return train(task or ToyTask(), source or ToySource(), settings(**changes), folder, **options)

@@ -1,8 +1,11 @@
 """A run on disk: which checkpoints are kept, where it resumes, and what it goes back to."""
 
+import hashlib
 import json
+import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,18 +16,24 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.data.rng import DATA_ORDER
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, require
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError, NotFound, require
 from clearhead.hub.weights import read_tensors, write_tensors
-from clearhead.io import read_object, staged_whole, write_json
+from clearhead.io import read_object, staged, staged_whole, write_json
 from clearhead.training.distributed import Ranks, Sharding
 from clearhead.training.monitor import RunningStats
 from clearhead.training.optim import load_optimisers, optimiser_tensors
-from clearhead.training.settings import Settings
+from clearhead.training.settings import LENGTHS, Settings
+
+log = logging.getLogger(__name__)
 
 TENSORS = "training.safetensors"
 NUMBERS = "state.json"
+DIGEST = "sha256"
 ROLLBACKS = 2  # before giving up
 _UNFINISHED = ".unfinished-"
+_DAMAGED = "damaged-"
+_WAYS_OUT = "choose another folder, or begin anew in this one with --restart"
+_SHOWN = 6  # names in a message
 _SPENT = ("index", "pieces", "elapsed", "setup", "pace", "closing")  # of the state, when a run goes back
 _FREE = {"every", "compile", "checkpointing"}  # these may change when a run goes on; every.evaluate may not
 
@@ -51,6 +60,9 @@ class State:
     best: float | None = None
     best_step: int | None = None
     stale: int = 0  # evaluations since the best
+    row: dict[str, float] | None = None  # of a step that is saved and still to be evaluated, for the log
+    over: bool = False  # whether this is the last step of the run
+    parts: list[str] = field(default_factory=list)  # how long the runs were that this one went on from
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
@@ -77,18 +89,53 @@ class CheckpointManager:
     sharding: Sharding
     on_save: OnSave | None
 
-    def resume(self) -> State:
-        """Load the newest checkpoint, if there is one."""
-        if self.ranks.first:
-            for path in self.folder.glob(f"{_UNFINISHED}*"):  # what a killed run left
-                shutil.rmtree(path, ignore_errors=True)
-        found = checkpoints(self.folder)
-        state = self._load(found[-1]) if found else State()
-        self._remove("best", lambda step: step > state.step)  # this evaluation comes again
+    def resume(self, done: Callable[[State], bool], *, restart: bool = False, more: bool = False) -> State:
+        """Load the newest checkpoint that is whole, if there is one; nothing is written before it is known to fit.
+
+        With `restart`, those that are there are removed instead. With `more`, a run that is over goes on if these
+        settings are longer, which `done` tells.
+        """
+        if restart:
+            self._remove("step", lambda _: True)
+            self._remove("best", lambda _: True)
+            self.ranks.wait()
+        state, damaged = State(), dict[Path, ClearheadError]()
+        for path in reversed(checkpoints(self.folder)):
+            try:
+                numbers, tensors = read_numbers(path), read_tensors(path / TENSORS)
+            except (BadCheckpoint, NotFound) as error:
+                damaged[path] = error
+                continue
+            lengths = differences(numbers, self.settings, self.fingerprint).keys() & set(LENGTHS)
+            self._check_same(numbers, more=more)
+            state = self._load(path, numbers, tensors)
+            if lengths:
+                state = _go_on(state, numbers["settings"])
+                asked = _length(self.settings.to_json())
+                longer = f"the run in {self.folder} is over after {state.parts[-1]}, which {asked} is no longer than"
+                require(not done(state), f"{longer}; ask for more")
+            break
+        lost = f"no checkpoint in {self.folder} is whole ({'; '.join(map(str, damaged.values()))})"
+        require(state.step > 0 or not damaged, f"{lost}; {_WAYS_OUT}", BadCheckpoint)
         (step,) = self.ranks.from_first([state.step])
         held = f"{self.folder} holds step {state.step} for rank {self.ranks.rank} and step {step:.0f} for rank 0"
         require(step == state.step, f"{held}; give a folder on a disk that all ranks share", BadInput)
+        self._clean(damaged, state)
         return state
+
+    def _clean(self, damaged: Mapping[Path, ClearheadError], state: State) -> None:
+        """Put aside what cannot be read, and remove what a killed run left."""
+        if self.ranks.first:
+            for path, error in damaged.items():
+                aside = path.with_name(_DAMAGED + path.name)
+                shutil.rmtree(aside, ignore_errors=True)
+                path.rename(aside)
+                why = str(error).rstrip(".")
+                log.warning("%s; going on from step %d instead, and kept it as %s", why, state.step, aside.name)
+            for path in self.folder.glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(path, ignore_errors=True)
+        # an evaluation that comes again finds its best again
+        self._remove("best", lambda step: step > state.step or (step == state.step and state.row is not None))
 
     def save(self, state: State, elapsed: float, *, planned: bool) -> None:
         """Write a checkpoint and remove those no longer needed.
@@ -101,9 +148,30 @@ class CheckpointManager:
         wanted = [*last, *self._to_average(state), *([] if planned else self._to_go_back_to(state))]
         steps = {step_of(path) for path in wanted}
         self._remove("step", lambda step: step not in steps)
-        if planned:  # only now: a checkpoint before this one may have remembered another best
-            self._remove("best", lambda step: step != state.best_step)
+        self._remove_bests()
         self.ranks.wait()
+
+    def conclude(self, state: State, elapsed: float, *, saved: bool) -> None:
+        """Note how the evaluation of this step went, in its checkpoint if it is `saved` already."""
+        if not saved:
+            self.save(state, elapsed, planned=True)
+            return
+        target = self._path("step", state)
+        if self.ranks.first:
+            with self._saving(target), staged(target) as stage:
+                self._write_numbers(replace(state, elapsed=elapsed), stage)
+        self._remove_bests()
+        self.ranks.wait()
+
+    def _remove_bests(self) -> None:
+        """Keep the best weights that some checkpoint remembers: a run may have to go on from any of them."""
+        known = set()
+        for path in checkpoints(self.folder) if self.ranks.first else ():
+            try:
+                known.add(read_numbers(path)["state"]["best_step"])
+            except ClearheadError:  # it is damaged, and will be found so when it is needed
+                continue
+        self._remove("best", lambda step: step not in known)
 
     def save_best(self, state: State) -> None:
         """Write the weights of the best evaluation so far."""
@@ -130,7 +198,8 @@ class CheckpointManager:
                 f"{self.settings.learning_rate}), lengthen warmup, or look at the data near batch {state.index}"
             )
         self.ranks.wait()
-        older = self._load(planned[-1])
+        path = planned[-1]
+        older = self._load(path, read_numbers(path), read_tensors(path / TENSORS))
         self._remove("step", lambda step: step > older.step)
         self.ranks.wait()
         return replace(older, rollbacks=state.rollbacks + 1, **{name: getattr(state, name) for name in _SPENT})
@@ -155,31 +224,40 @@ class CheckpointManager:
 
     def _write(self, kind: str, state: State, states: dict[str, Tensor]) -> None:
         """Write a checkpoint folder with the optimisers' states; `on_save` may add files, such as the model for use."""
-        target = self.folder / f"{kind}-{state.step:08d}"  # names sort by step
+        target = self._path(kind, state)
         with self.sharding.whole():
             tensors = network_tensors(self.network)
             self._check_finite(tensors, state)
             if not self.ranks.first or target.exists():  # the same step of the same run: it holds the same
                 return
-            numbers = {
-                "data_order": DATA_ORDER,
-                "state": asdict(state),
-                "settings": self.settings.to_json(),
-                "made_of": self.fingerprint,
-            }
-            try:
-                with staged_whole(target, self.folder / f"{_UNFINISHED}{target.name}") as stage:
-                    named = {f"network.{name}": tensor for name, tensor in tensors.items()}
-                    named |= {f"optimiser.{name}": tensor for name, tensor in states.items()}
-                    write_tensors(named, stage / TENSORS)
-                    write_json(numbers, stage / NUMBERS, indent=1)
-                    if self.on_save is not None:
-                        self.on_save(stage)
-            except (OSError, SafetensorError) as error:
-                raise BadInput(
-                    f"cannot save to {target}: {error}; earlier checkpoints are whole: "
-                    "make room and start again to resume"
-                ) from error
+            with self._saving(target), staged_whole(target, self.folder / f"{_UNFINISHED}{target.name}") as stage:
+                named = {f"network.{name}": tensor for name, tensor in tensors.items()}
+                named |= {f"optimiser.{name}": tensor for name, tensor in states.items()}
+                write_tensors(named, stage / TENSORS)
+                self._write_numbers(state, stage)
+                if self.on_save is not None:
+                    self.on_save(stage)
+
+    def _path(self, kind: str, state: State) -> Path:
+        return self.folder / f"{kind}-{state.step:08d}"  # names sort by step
+
+    def _write_numbers(self, state: State, stage: Path) -> None:
+        run = {
+            "data_order": DATA_ORDER,
+            "state": asdict(state),
+            "settings": self.settings.to_json(),
+            "made_of": self.fingerprint,
+        }
+        write_json({DIGEST: _digest(run), "run": run}, stage / NUMBERS, indent=1)
+
+    @contextmanager
+    def _saving(self, target: Path) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            raise BadInput(
+                f"cannot save to {target}: {error}; earlier checkpoints are whole: make room and start again to resume"
+            ) from error
 
     def _check_finite(self, tensors: dict[str, Tensor], state: State) -> None:
         """Refuse weights that no use and no further step could mend; what was saved before stays."""
@@ -190,35 +268,16 @@ class CheckpointManager:
                     f"nothing was saved of this step; lower learning_rate (it is {self.settings.learning_rate})"
                 )
 
-    def _load(self, path: Path) -> State:
-        """Read a checkpoint folder; settings and fingerprint must be those it was made with."""
-        numbers = read_object(path / NUMBERS)
-        whole = all(isinstance(numbers.get(name), dict) for name in ("state", "settings"))
-        hint = f"delete {path} to resume from the one before"
-        require(whole, f"{path / NUMBERS} has no state and settings; {hint}", BadCheckpoint)
-        self._check_same(numbers)
+    def _load(self, path: Path, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> State:
+        """Put a checkpoint into the network and the optimisers."""
         state = State.from_json(numbers["state"])
-        tensors = read_tensors(path / TENSORS)
         with self.sharding.whole():
             load_network(self.network, _under("network.", tensors), path)
         load_optimisers(self.optimisers, self.network, _under("optimiser.", tensors))
         return state
 
-    def _check_same(self, numbers: dict[str, Any]) -> None:
-        began = numbers.get("data_order", 1)
-        require(
-            began == DATA_ORDER,
-            f"the run in {self.folder} draws its data in order {began}, this version of clearhead in order "
-            f"{DATA_ORDER}; end the run with the version that began it, or choose another folder",
-        )
-        then, now = numbers["settings"], self.settings.to_json()
-        pairs = {name: (then.get(name), now[name]) for name in now if name not in _FREE}
-        pairs["every.evaluate"] = (then.get("every", {}).get("evaluate"), now["every"]["evaluate"])
-        known, wanted = numbers.get("made_of", {}), json.loads(json.dumps(self.fingerprint))
-        pairs |= {name: (known[name], value) for name, value in wanted.items() if name in known}
-        for name, (old, new) in pairs.items():
-            started = f"the run in {self.folder} was started with {name} = {old}, now it is {new}"
-            require(old == new, f"{started}; resume with the same value or choose another folder")
+    def _check_same(self, numbers: dict[str, Any], *, more: bool) -> None:
+        refuse_another(self.folder, numbers, self.settings, self.fingerprint, more=more)
 
     def _load_mean(self, paths: Sequence[Path]) -> None:
         """Put the mean of checkpoints' weights into the network; what is no real number comes from the last."""
@@ -230,6 +289,94 @@ class CheckpointManager:
                 mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
         with self.sharding.whole():
             load_network(self.network, mean, paths[-1])
+
+
+def check_same(folder: Path, settings: Settings, fingerprint: Mapping[str, object], *, more: bool = False) -> None:
+    """Refuse a folder that holds another run, before anything is spent or written."""
+    for path in reversed(checkpoints(folder)):
+        try:
+            numbers = read_numbers(path)
+        except (BadCheckpoint, NotFound):  # `CheckpointManager.resume` passes over it too, and says so
+            continue
+        refuse_another(folder, numbers, settings, fingerprint, more=more)
+        return
+
+
+def refuse_another(
+    folder: Path, numbers: dict[str, Any], settings: Settings, fingerprint: Mapping[str, object], *, more: bool
+) -> None:
+    """Refuse a checkpoint of another run, and say in what it differs; with `more`, one that is over may be shorter."""
+    began = numbers["data_order"]
+    require(
+        began == DATA_ORDER,
+        f"the run in {folder} draws its data in order {began}, this version of clearhead in order "
+        f"{DATA_ORDER}; end the run with the version that began it, or {_WAYS_OUT}",
+    )
+    found = differences(numbers, settings, fingerprint)
+    if found.keys() <= set(LENGTHS) and numbers["state"]["over"]:
+        told = f"the run in {folder} is over after {_length(numbers['settings'])}, and {_length(settings.to_json())}"
+        hint = "go on from its end with --more, choose another folder, or begin anew in this one with --restart"
+        require(more or not found, f"{told} is asked for; {hint}")
+        return
+    told = "; ".join(f"{name}: {difference}" for name, difference in found.items())
+    require(not found, f"{folder} holds another run, which differs in {told}. Give what it began with, {_WAYS_OUT}")
+
+
+def differences(numbers: dict[str, Any], settings: Settings, fingerprint: Mapping[str, object]) -> dict[str, str]:
+    """Tell what is not as it was when a checkpoint was written: by name, what it is and what it was."""
+    then, now = _flat(numbers["settings"], numbers["made_of"]), _flat(settings.to_json(), fingerprint)
+    names = [name for name in {**then, **now} if _identity(then.get(name)) != _identity(now.get(name))]
+    return {name: _told(_shown(then.get(name)), _shown(now.get(name))) for name in names}
+
+
+def _flat(settings: dict[str, Any], made_of: Mapping[str, object]) -> dict[str, Any]:
+    fixed = {name: value for name, value in settings.items() if name not in _FREE}
+    return {**json.loads(json.dumps(made_of)), **fixed, "every.evaluate": settings["every"]["evaluate"]}
+
+
+def _identity(value: Any) -> Any:
+    """What is compared: of data, its digest and not its name."""
+    return value[DIGEST] if isinstance(value, dict) else value
+
+
+def _told(old: str, new: str) -> str:
+    return f"{new} instead of {old}" if old != new else f"{new} is not what it was"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value["name"])
+    if isinstance(value, list):
+        more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+        return ", ".join(map(str, value[:_SHOWN])) + more
+    return "none" if value is None else str(value)
+
+
+def _length(settings: dict[str, Any]) -> str:
+    """How long a run is, as the settings say it: "epochs = 3.0"."""
+    return next(f"{name} = {settings[name]}" for name in LENGTHS if settings[name] is not None)
+
+
+def _go_on(state: State, settings: dict[str, Any]) -> State:
+    """The state of a run that was over, and is to go on for longer than those settings said."""
+    part = f"{_length(settings)} ({state.step:,} steps)"
+    return replace(state, over=False, stale=0, parts=[*state.parts, part])
+
+
+def read_numbers(path: Path) -> dict[str, Any]:
+    """Read what a checkpoint says of its run, and check it against the digest that it carries."""
+    content = read_object(path / NUMBERS)
+    old = f"the run in {path.parent} was begun by a version of clearhead that did not note what it was made of"
+    # whatever byte of ours is damaged, it does not look like this
+    require("settings" not in content, f"{old}; end it with that version, {_WAYS_OUT}", BadConfig)
+    run = content.get("run")
+    whole = isinstance(run, dict) and content.get(DIGEST) == _digest(run)
+    require(whole, f"{path / NUMBERS} is damaged: it does not match the SHA-256 saved with it", BadCheckpoint)
+    return dict(run or {})
+
+
+def _digest(run: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
 
 
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.data.rng import BatchSource
-from clearhead.errors import BadConfig, BadInput, require
+from clearhead.errors import BadInput, ClearheadError, require
 from clearhead.nn.hooks import evaluating
 from clearhead.training.checkpoint import CheckpointManager, OnSave, State
 from clearhead.training.cuda_graphs import graphed
 from clearhead.training.distributed import Ranks, Sharding, local_device, process_group
-from clearhead.training.monitor import Report, is_bad
+from clearhead.training.monitor import MEASURED, Report, is_bad
 from clearhead.training.optim import make_optimisers, set_learning_rate, update
 from clearhead.training.schedule import Budget, Stopwatch, schedule
 from clearhead.training.settings import Settings
@@ -36,6 +36,7 @@ from clearhead.training.step import (
 from clearhead.training.tasks.task import Task
 
 BAD_STEPS = 5  # skipped in a row before the run goes back to a checkpoint
+SAVING = 0.02  # share of the time that checkpoints by the clock may take, on a slow disk too
 
 Evaluate = Callable[[], Mapping[str, float]]
 
@@ -44,7 +45,9 @@ Evaluate = Callable[[], Mapping[str, float]]
 class TrainResult:
     """How a run ended. A run that is over leaves its last weights in the network, with a metric its best ones.
 
-    `signal` is what interrupted it, where this process is the one that was told to stop.
+    `signal` is what interrupted it, where this process is the one that was told to stop. `began` is the step that this
+    session began at: a run that was over before begins where it ends. `parts` says how long the runs were that it went
+    on from. `failure` is what the last evaluation failed by: the run is over and saved, but not measured.
     """
 
     exit: Literal["finished", "stopped early", "interrupted"]
@@ -54,6 +57,9 @@ class TrainResult:
     best: float | None
     best_step: int | None
     signal: int | None = None
+    began: int = 0
+    parts: tuple[str, ...] = ()
+    failure: Exception | None = None
 
 
 def train(
@@ -68,13 +74,19 @@ def train(
     evaluate: Evaluate | None = None,
     report: Report | None = None,
     on_save: OnSave | None = None,
+    restart: bool = False,
+    more: bool = False,
+    raise_failure: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainResult:
-    """Train for as long as the settings say; a folder with checkpoints of this run is resumed.
+    """Train for as long as the settings say; a folder with checkpoints of this run is resumed, of another refused.
+
+    With `restart` the run that is there is removed; with `more` one that is over goes on, for as long as is said now.
 
     Under torchrun, ranks hold copies of the network or, with `shard`, a part of it each; checkpoints are the same.
-    `fingerprint` names what else must be as it was when a run goes on, such as the size of its batches.
-    `evaluate` is called with the network in evaluation mode. `on_save` may add files to a checkpoint folder.
+    `fingerprint` names what else must be as it was when a run goes on: values, or names with the SHA-256 of content.
+    `evaluate` is called with the network in evaluation mode, when its step is saved; what it fails by at the end is
+    raised, or with `raise_failure` off in the result. `on_save` may add files to a checkpoint folder.
     """
     known = settings.metric is None or evaluate is not None
     require(known, f"metric {settings.metric!r} needs an evaluation; pass evaluate=")
@@ -96,18 +108,40 @@ def train(
         backprop = ForwardBackward(task, settings, place, ranks, shards, in_place=replays)
         optimisers = make_optimisers(network, settings)
         manager = CheckpointManager(folder, settings, fingerprint or {}, network, optimisers, ranks, sharding, on_save)
-        state = manager.resume()
         budget = Budget(settings, source)
+        state = manager.resume(budget.done, restart=restart, more=more)
         watch = Stopwatch(clock, ranks, state)
         report = report or Report(folder)
-        report.begin(state.step, quiet=not ranks.first)
+        report.begin(state.step if state.row is None else state.step - 1, quiet=not ranks.first)
         at_the_end.callback(report.end)
         logged, saved, evaluated = settings.every.log, settings.every.save, settings.every.evaluate
+        began = kept = state.step  # `kept` is the last that was saved, when `spent` seconds were
+        spent = state.elapsed
+        due = watch.elapsed + 60 * settings.every.minutes  # when the clock asks for a checkpoint
+        failure: Exception | None = None
         stop = False
         pending: PendingMetrics | None = None  # what is not yet known of the last step
         metrics: StepMetrics | None = None  # what is known of the one before
 
-        while not (stop or budget.done(state) or _out_of_patience(state, settings)):
+        while True:
+            # a step that is due to be saved is saved already, here or by the session before
+            if state.row is not None and (state.over or not stop):
+                with sharding.whole():
+                    values, failure = _evaluate(evaluate, settings.metric, network, ranks)
+                if failure is None:
+                    if settings.metric is not None and _is_better(values, settings.metric, state, ranks):
+                        manager.save_best(state)
+                    report.log(state.row | values)
+                    state.row, state.over = None, state.over or _out_of_patience(state, settings)
+                    if kept == state.step or state.over:
+                        spent = watch.elapsed
+                        manager.conclude(state, spent, saved=kept == state.step)
+                        report.draw()
+                elif not state.over:
+                    manager.save(state, watch.elapsed, planned=False)
+                    raise failure
+            if stop or state.over or budget.done(state):
+                break
             watch.begin_step()
             progress = budget.progress(state)
             rate = settings.learning_rate * schedule(settings.schedule, progress, settings.warmup)
@@ -122,6 +156,7 @@ def train(
             if state.bad == BAD_STEPS:
                 backprop.zero_grad()
                 state = _roll_back(state, manager, report)
+                kept = state.step
                 continue
             bad = is_bad(state.norms, state.losses, found.norm, found.loss)
             set_learning_rate(optimisers, rate)
@@ -130,9 +165,10 @@ def train(
             backprop.zero_grad()
 
             state.step, state.index, state.tokens = state.step + 1, state.index + count, state.tokens + tokens
-            stop = ranks.any(bool(signals))
-            due = any(state.step % every == 0 for every in (logged, saved, evaluated))
-            if metrics is None or stop or due or budget.done(state):
+            asked = ranks.sum([bool(signals), ranks.first and watch.elapsed >= due])
+            stop, timed = asked[0] > 0, asked[1] > 0
+            marked = any(state.step % every == 0 for every in (logged, saved, evaluated))
+            if metrics is None or stop or timed or marked or budget.done(state):
                 metrics, pending = _record(state, pending), None
             taken = watch.end_step(state)
             _add(state, "tokens_per_second", tokens, taken)
@@ -142,37 +178,43 @@ def train(
                 metrics, pending = _record(state, pending), None
             if state.bad == BAD_STEPS:
                 state = _roll_back(state, manager, report)
+                kept = state.step
                 stop = False  # after the next step: one that went back has nothing new to save
                 continue
 
-            values: dict[str, float] = {}
-            if evaluate is not None and (last or state.step % evaluated == 0):
-                with sharding.whole():
-                    values = _evaluate(evaluate, network, ranks)
-                if settings.metric is not None and _is_better(values, settings.metric, state, ranks):
-                    manager.save_best(state)
-                last = last or _out_of_patience(state, settings)
-            if values or last or state.step % logged == 0:
-                report.log(_row(state, task, rate, metrics.norm, source.epoch_of(state.index)) | values)
+            measured = evaluate is not None and (last or state.step % evaluated == 0)
+            if measured or last or state.step % logged == 0:
+                row = _row(state, task, rate, metrics.norm, source.epoch_of(state.index))
                 state.sums = {}
+                if not measured:
+                    report.log(row)
+                state.row = row if measured else None
+            planned = last or state.step % saved == 0
             # weights that give bad steps are nothing to go back to
-            if stop or last or (state.step % saved == 0 and not state.bad):
-                manager.save(state, watch.elapsed, planned=last or not stop)
+            if stop or last or ((planned or timed) and not state.bad):
+                kept, state.over, spent = state.step, last, watch.elapsed
+                manager.save(state, spent, planned=last or (planned and not stop))
+                due = watch.elapsed + max(60 * settings.every.minutes, (watch.elapsed - spent) / SAVING)
                 report.draw()
 
         early = _out_of_patience(state, settings)
-        finished = early or budget.done(state)
+        finished = state.over or budget.done(state)
         if finished:
             manager.load_final(state)
         sharding.gather()  # not if the run breaks off, when other ranks may no longer be there
+        if failure is not None and raise_failure:
+            raise failure
         return TrainResult(
             exit="stopped early" if early else "finished" if finished else "interrupted",
             step=state.step,
             tokens=state.tokens,
-            elapsed=state.elapsed,
+            elapsed=spent,
             best=state.best,
             best_step=state.best_step,
             signal=signals[-1] if signals else None,
+            began=began,
+            parts=tuple(state.parts),
+            failure=failure,
         )
 
 
@@ -210,22 +252,30 @@ def _roll_back(state: State, manager: CheckpointManager, report: Report) -> Stat
     return older
 
 
-def _evaluate(evaluate: Evaluate, network: nn.Module, ranks: Ranks) -> dict[str, float]:
+def _evaluate(
+    evaluate: Evaluate | None, metric: str | None, network: nn.Module, ranks: Ranks
+) -> tuple[dict[str, float], Exception | None]:
+    """Measure on the first rank; what goes wrong is told to all, since they would wait for one that breaks off."""
     values: dict[str, float] = {}
-    if ranks.first:
-        with evaluating(network), torch.no_grad():
-            values = {f"evaluation/{name}": float(value) for name, value in evaluate().items()}
-    ranks.wait()
-    return values
+    failure: Exception | None = None
+    if ranks.first and evaluate is not None:
+        try:
+            with evaluating(network), torch.no_grad():
+                values = {MEASURED + name: float(value) for name, value in evaluate().items()}
+            name, known = (metric or "").removeprefix("-"), ", ".join(key.removeprefix(MEASURED) for key in values)
+            given = metric is None or MEASURED + name in values
+            require(given, f"the evaluation gives no {name!r} for metric; it gives {known or 'nothing'}")
+        except Exception as error:
+            failure = error
+    if ranks.any(failure is not None):
+        failure = failure or ClearheadError("the evaluation failed on the first rank; see what it says")
+    return values, failure
 
 
 def _is_better(values: dict[str, float], metric: str, state: State, ranks: Ranks) -> bool:
     """Compare the metric with the best so far and note the result in the state."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
-    if ranks.first and f"evaluation/{name}" not in values:
-        known = ", ".join(key.removeprefix("evaluation/") for key in values)
-        raise BadConfig(f"the evaluation gives no {name!r} for metric; it gives {known or 'nothing'}")
-    (value,) = ranks.from_first([values.get(f"evaluation/{name}", 0.0)])
+    (value,) = ranks.from_first([values.get(MEASURED + name, 0.0)])
     better = state.best is None or sign * value > sign * state.best
     state.stale = 0 if better else state.stale + 1
     if better:

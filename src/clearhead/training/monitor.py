@@ -21,6 +21,7 @@ from clearhead.errors import BadInput, NotFound
 Row = dict[str, Any]
 
 METRICS, CURVE, BOARD = "metrics.jsonl", "curve.svg", "tensorboard"
+MEASURED = "evaluation/"  # before the names of what an evaluation gives
 _A_LINE = 60.0  # seconds from one to the next where no terminal is
 
 

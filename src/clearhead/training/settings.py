@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 from clearhead.errors import BadConfig, NotFound, require, typed
 
 NEVER = 10**9  # but at the end
+LENGTHS = ("steps", "epochs", "minutes")
 
 # what other trainers call it, and what we do; where two recipes differ, the first that one has
 SYNONYMS = {
@@ -44,17 +45,22 @@ Precision = Literal["auto", "fp32", "bf16"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Every:
-    """After how many steps something happens, how many checkpoints to keep, and how many are averaged at the end."""
+    """After how many steps something happens, how many checkpoints to keep, and how many are averaged at the end.
+
+    Beside those by steps, a checkpoint is saved when `minutes` have gone by since the last.
+    """
 
     log: int = 10
     save: int = 500
+    minutes: float = 5.0
     evaluate: int = 500
     keep: int = 2
     average: int = 1
 
     def __post_init__(self) -> None:
+        require(self.minutes > 0, f"every.minutes must be positive, got {self.minutes}")
         for name, value in asdict(self).items():
-            require(value >= 1, f"every.{name} must be at least 1, got {value}")
+            require(value >= 1 or name == "minutes", f"every.{name} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +92,7 @@ class Settings:
     every: Every = field(default_factory=Every)
 
     def __post_init__(self) -> None:
-        lengths = {name: getattr(self, name) for name in ("steps", "epochs", "minutes")}
+        lengths = {name: getattr(self, name) for name in LENGTHS}
         given = {name: value for name, value in lengths.items() if value is not None}
         require(len(given) == 1, f"give exactly one of steps, epochs and minutes, got {given or 'none'}")
         for name, value in given.items():

@@ -93,10 +93,12 @@ def test_a_look_knows_how_long_inputs_may_be_and_needs_no_weights(base, tmp_path
 def test_a_run_goes_on_with_the_recipe_and_data_it_began_with(base, tmp_path):
     data, recipe = write(tmp_path / "train.jsonl", CLASSES), Finetune(items=2, train=Settings(steps=1))
     finetune("classify", base, data, tmp_path / "out", recipe=recipe)
-    message = r"was started with items = 2, now it is 3; resume with the same value or choose another folder"
+    message = (
+        r"holds another run, which differs in items: 3 instead of 2\. Give what it began with, choose another folder"
+    )
     with pytest.raises(BadConfig, match=message):
         finetune("classify", base, data, tmp_path / "out", recipe=replace(recipe, items=3))
     more = write(tmp_path / "more.jsonl", [*CLASSES, *CLASSES])
-    with pytest.raises(BadConfig, match="was started with the number of examples = 3, now it is 6"):
+    with pytest.raises(BadConfig, match="differs in the number of examples: 6 instead of 3"):
         finetune("classify", base, more, tmp_path / "out", recipe=recipe)
     assert finetune("classify", base, data, tmp_path / "out", recipe=recipe).result.exit == "finished"

@@ -24,7 +24,7 @@ from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import TrainResult, train
-from clearhead.training.monitor import Report, read_rows
+from clearhead.training.monitor import MEASURED, Report, read_rows
 from clearhead.training.settings import Settings, as_toml, fingerprint
 from clearhead.training.tasks.task import Task
 
@@ -35,7 +35,6 @@ _CPU_TOKENS = 2048
 _PAUSE = 1.0  # seconds between two looks for what the first process writes
 _LAST = "tokenizer_config.json"  # put in place after tokenizer.json, so that a tokenizer with it is whole
 _SHOWN = 5  # files of a corpus
-_MEASURED = "evaluation/"
 
 
 class RunOptions(TypedDict, total=False):
@@ -248,7 +247,7 @@ def last_metrics(folder: Path, result: TrainResult) -> dict[str, float]:
     """What a run measured on the weights that it ended with."""
     step = result.step if result.best_step is None else result.best_step
     found = [item for row in read_rows(folder) if row["step"] == step for item in row.items() if item[1] is not None]
-    return {name.removeprefix(_MEASURED): value for name, value in found if name.startswith(_MEASURED)}
+    return {name.removeprefix(MEASURED): value for name, value in found if name.startswith(MEASURED)}
 
 
 def corpus_fact(corpus: Corpus, tokens: int) -> str:
