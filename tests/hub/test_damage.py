@@ -194,7 +194,6 @@ def test_a_missing_shard(folder):
         ({"model_type": "electra"}, BadConfig, "unknown architecture"),
         ({"model_type": "gpt9"}, BadConfig, "unknown model_type 'gpt9'; clearhead reads albert, bert"),
         ({"model_type": ["bert"]}, BadConfig, "unknown model_type"),
-        ({"model_type": None}, BadConfig, "names no model_type, as files before 2020 do; add one of albert, bert"),
         ({"hidden_act": "swoosh"}, BadConfig, "unknown activation 'swoosh'; known: gelu"),
         ({"hidden_act": 3}, BadConfig, "hidden_act = 3 is not of type str"),
         ({"hidden_size": "32"}, BadConfig, "hidden_size = '32' is not of type int"),

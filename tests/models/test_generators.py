@@ -22,7 +22,18 @@ from clearhead.models.m2m100 import M2M100Config
 from clearhead.models.t5 import T5Config
 from clearhead.models.transformer import TransformerConfig
 from clearhead.nn.layout import Packed
-from generators import BART, DECODERS, PROMPTS, WRITERS, laid_out, our_decoder, our_logits, their_decoder, their_logits
+from generators import (
+    BART,
+    DECODERS,
+    PROMPTS,
+    T5,
+    WRITERS,
+    laid_out,
+    our_decoder,
+    our_logits,
+    their_decoder,
+    their_logits,
+)
 from references import randomised, save_theirs
 
 
@@ -135,6 +146,35 @@ def test_a_bart_whose_file_has_no_bias(tmp_path):
     assert_close(our_logits(network, PROMPTS, packed=True), their_logits(theirs, PROMPTS), atol=1e-5, rtol=1e-5)
 
 
+def test_a_gated_t5_that_shares_its_matrix_as_transformers_5_writes_it(tmp_path):
+    # it calls every T5's matrix shared, and scale_decoder_outputs says which version it is
+    config = transformers.T5Config(
+        **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0
+    )
+    reference = randomised(transformers.T5ForConditionalGeneration(config), 0).eval()
+    save_theirs(reference, tmp_path / "theirs")
+    checkpoint = read_folder(tmp_path / "theirs")
+    assert checkpoint.description.config.tie_word_embeddings
+    assert not checkpoint.description.config.scaled
+    expected = their_logits(reference, PROMPTS)
+    assert_close(our_logits(checkpoint.network, PROMPTS, packed=True), expected, atol=1e-5, rtol=1e-5)
+    write_folder(checkpoint, tmp_path / "ours")
+    again, gaps = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(gaps.values()), gaps
+    assert_close(their_logits(again.eval(), PROMPTS), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_t5_with_a_matrix_of_its_own_that_config_json_calls_shared(tmp_path):
+    reference = their_decoder("t5-v1.1")
+    save_theirs(reference, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    checkpoint = read_folder(tmp_path)
+    assert not checkpoint.description.config.tie_word_embeddings
+    got = our_logits(checkpoint.network, PROMPTS, packed=True)
+    assert_close(got, their_logits(reference, PROMPTS), atol=1e-5, rtol=1e-5)
+
+
 def test_a_head_that_a_family_does_not_have():
     with pytest.raises(WrongTask, match="there is no head 'span' for gpt2; there are causal_lm, classes, tags"):
         build_network(Description(family="gpt2", config=Gpt2Config()), {"span": 2}, device="meta")
@@ -144,7 +184,8 @@ def test_a_head_that_a_family_does_not_have():
 def test_defaults_are_those_of_transformers(family):
     # transformers does not write a value that equals its default, so ours have to be the same
     config, theirs = GENERATORS[family].config(), transformers.AutoConfig.for_model(family)
-    ours = {name: value for name, value in asdict(config).items() if name != "num_decoder_layers"}
+    follow = ("num_decoder_layers", "scale_decoder_outputs")  # from other values
+    ours = {name: value for name, value in asdict(config).items() if name not in follow}
     assert ours == {name: getattr(theirs, name) for name in ours}
 
 

@@ -60,20 +60,32 @@ def _fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name:<20} {value}"
 
 
+_FAMILY = "The model_type to write into config.json, such as bert, where it names none."
+_ARCHITECTURE = "The class to write there, such as BertForTokenClassification; the family follows from it."
+
+
 @app.verb
 def convert(
     source: Path = Argument(..., help="A folder with pytorch_model.bin, or the file itself."),
     out: Path | None = Option(None, help="The folder to write to. Default: beside the source."),
+    family: str | None = Option(None, help=_FAMILY),
+    architecture: str | None = Option(None, help=_ARCHITECTURE),
     overwrite: bool = Option(False, "--overwrite", help="Replace files that are there already."),
 ) -> Rows:
     """Turn pytorch_model.bin into model.safetensors: only tensors are read, anything else is refused.
 
-    Example: `clearhead convert ./old-model`
+    With --family or --architecture, config.json is told what the tensors are, of a safetensors folder too.
+
+    Example: `clearhead convert ./old-model --architecture BertForTokenClassification`
     """
     from clearhead.hub.convert import convert
 
-    folder = convert(source, out, overwrite=overwrite)
-    yield {"folder": str(folder)}, [f"wrote {folder / 'model.safetensors'}"]
+    folder = convert(source, out, family=family, architecture=architecture, overwrite=overwrite)
+    named = {} if family is architecture is None else {"config": str(folder / "config.json")}
+    yield (
+        {"folder": str(folder), **named},
+        [f"wrote {folder / 'model.safetensors'}" if not named else f"wrote {folder}"],
+    )
 
 
 @app.verb

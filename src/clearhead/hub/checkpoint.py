@@ -69,10 +69,15 @@ def read_outline(folder: Path) -> Checkpoint:
 
 
 def _read_transformer(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
-    names, sizes = description.names, read_sizes(folder)
-    tensors = names.read_tensors(_their_spelling(read_weights(folder), names))
+    sizes = read_sizes(folder)
+    tensors = _their_spelling(read_weights(folder), description.names)
+    description = replace(description, config=description.names.settle(description.config, tensors))
+    names = description.names
+    tensors = names.read_tensors(tensors)
     _drop_copies(tensors, names, folder)
-    network = build_network(description, _heads_in(tensors, names, description), "meta", sizes)
+    outputs = _heads_in(tensors, names, description)
+    description = _with_labels(description, outputs, folder)
+    network = build_network(description, outputs, "meta", sizes)
     tokenizer = _read_tokenizer(folder, description)
     if tokenizer is not None and tokenizer.tells_capitals:
         family = description.family
@@ -81,7 +86,7 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
         network.encoder.embeddings.add_capitals()
     parameters = dict(network.named_parameters())
     state = {name: tensor.to(dtype) for name, tensor in from_theirs(names, parameters, tensors).items()}
-    _check_leftover(tensors, names, folder)
+    _check_leftover(tensors, names, folder, known=description.architecture is not None)
     network.load_state_dict(state, strict=False, assign=True)
     for head in network.heads.values():
         if isinstance(head, MaskedLMHead | PermutationLMHead) or (isinstance(head, NextTokenHead) and head.tied):
@@ -227,14 +232,24 @@ def _heads_in(tensors: dict[str, Tensor], names: Names, description: Description
         if present and (head in declared or head in names.companions):
             last = next(f"{modules[-1]}.{leaf}" for leaf in ("bias", "weight") if f"{modules[-1]}.{leaf}" in tensors)
             outputs[head] = tensors[last].shape[0] if tensors[last].dim() else 1
-        if head in ("classes", "tags") and head in declared and description.labels is not None:
-            labels = len(description.labels)
-            counts = f"config.json names {labels} labels, but {modules[-1]} has {outputs[head]} outputs"
-            require(labels == outputs[head], f"{counts}; {_MIXED}", BadCheckpoint)
     return outputs
 
 
-def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> None:
+def _with_labels(description: Description, outputs: dict[str, int], folder: Path) -> Description:
+    """Look that there is a label for each class or tag; stale ones beside a right num_labels are left aside."""
+    labels, names = description.labels, description.names
+    declared = names.architectures.get(description.architecture or "", ())
+    head = next((head for head in ("classes", "tags") if head in declared), None)
+    if labels is None or head is None or outputs[head] == len(labels):
+        return description
+    count = outputs[head]
+    told = f"config.json names {len(labels)} labels, but {[*names.heads[head].values()][-1]} has {count} outputs"
+    require(description.num_labels == count, f"{told}; {_MIXED}", BadCheckpoint)
+    log.warning("%s: %s, as its num_labels says; the names of the labels are left aside", folder, told)
+    return replace(description, labels=tuple(f"LABEL_{i}" for i in range(count)))
+
+
+def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path, *, known: bool) -> None:
     left = sorted(tensors)
     if inside := [name for name in left if name.startswith(names.prefix)]:
         raise BadCheckpoint(
@@ -242,7 +257,8 @@ def _check_leftover(tensors: dict[str, Tensor], names: Names, folder: Path) -> N
             "its numbers would be wrong without them"
         )
     if left:
-        log.warning("%s: tensors of no known head are left aside: %s", folder, ", ".join(left))
+        todo = "" if known else "; say whose they are with: clearhead convert --architecture NAME"
+        log.warning("%s: tensors of no known head are left aside: %s%s", folder, ", ".join(left), todo)
 
 
 def _architecture_for(heads: Sequence[str], names: Names) -> str:

@@ -1,4 +1,7 @@
-"""pytorch_model.bin → model.safetensors: only tensors come out of the pickle, and nothing in it is run."""
+"""pytorch_model.bin → model.safetensors: only tensors come out of the pickle, and nothing in it is run.
+
+What a config.json does not name, the model_type and the architecture, can be named on the way.
+"""
 
 import pickle
 import shutil
@@ -11,30 +14,48 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint, require
-from clearhead.hub.config import NAMES
+from clearhead.hub.config import CONFIG, NAMES, named_config
 from clearhead.hub.remote import COMPANIONS
-from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, weight_map, write_tensors
-from clearhead.io import staged
+from clearhead.hub.remote import WEIGHTS as SAFE
+from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, tensor_shapes, weight_map, write_tensors
+from clearhead.io import staged, write_json
 
 
-def convert(source: Path, target: Path | None = None, *, overwrite: bool = False) -> Path:
+def convert(
+    source: Path,
+    target: Path | None = None,
+    *,
+    family: str | None = None,
+    architecture: str | None = None,
+    overwrite: bool = False,
+) -> Path:
     """Write the tensors of a .bin file, or of the folder that holds it, as model.safetensors; give its folder.
 
-    Another `target` folder also gets the configuration and the tokenizer, so that it can be loaded.
+    Another `target` folder also gets the configuration and the tokenizer, so that it can be loaded. `family` (a
+    model_type) and `architecture` are written into config.json, also of a folder that is safetensors already.
     """
     home = source if source.is_dir() else source.parent
     target = target or home
-    file = _pickle(source)
-    beside = [] if home.resolve() == target.resolve() else [name for name in COMPANIONS if (home / name).is_file()]
-    for name in () if overwrite else (WEIGHTS, INDEX, *beside):
+    elsewhere = home.resolve() != target.resolve()
+    named = family is not None or architecture is not None
+    safe = [path for name in SAFE for path in home.glob(name)] if named and source.is_dir() else []
+    file = None if safe else _pickle(source)
+    beside = [name for name in COMPANIONS if (home / name).is_file()] if elsewhere else []
+    copied = [*beside, *(path.name for path in safe if elsewhere)]
+    for name in () if overwrite else (*(() if safe else (WEIGHTS, INDEX)), *copied):
         if (target / name).exists():
             raise BadInput(f"{target / name} is there already; choose another target or pass overwrite=True")
-    tensors = _read_shards(file) if file.suffix == ".json" else _read(file)
+    tensors = {} if file is None else _read_shards(file) if file.suffix == ".json" else _read(file)
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()} or tensor_shapes(home)
+    config = named_config(home, shapes, family, architecture, overwrite=overwrite or elsewhere) if named else None
     with staged(target) as stage:
-        write_tensors(_apart(tensors), stage / WEIGHTS)
-        for name in beside:
+        if file is not None:
+            write_tensors(_apart(tensors), stage / WEIGHTS)
+        for name in copied:
             (stage / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(home / name, stage / name)
+        if config is not None:
+            write_json(config, stage / CONFIG)
     return target
 
 

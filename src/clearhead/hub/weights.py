@@ -28,6 +28,8 @@ _NARROW = 32
 _HEADER = 100_000_000  # bytes of a header at most, as the library has it
 _LIMIT = "CLEARHEAD_MAX_PARAMETERS"
 
+Shape = tuple[int, ...]
+
 
 class Sizes(NamedTuple):
     """How many tensors the files of a folder hold, and how many numbers in all of them."""
@@ -51,8 +53,19 @@ def read_sizes(folder: Path) -> Sizes:
     return Sizes(len(found), sum(found))
 
 
+def tensor_shapes(folder: Path) -> dict[str, Shape]:
+    """The names and shapes of all tensors of a checkpoint folder, by their headers alone; nothing where none are."""
+    there = any((folder / name).is_file() for name in (WEIGHTS, INDEX))
+    return {name: shape for file in _files(folder) for name, shape in _shapes(file).items()} if there else {}
+
+
 def _counts(path: Path) -> list[int]:
-    """How many numbers each tensor of a file claims to hold; none where the header is damaged, as its reader will say.
+    """How many numbers each tensor of a file claims to hold."""
+    return [math.prod(shape) for shape in _shapes(path).values()]
+
+
+def _shapes(path: Path) -> dict[str, Shape]:
+    """The shape of each tensor of a file; none where the header is damaged, as its reader will say.
 
     The library maps the whole file at once, which one of holes does not allow.
     """
@@ -60,9 +73,10 @@ def _counts(path: Path) -> list[int]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(size)) if size <= _HEADER else {}
-        return [math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
+        shapes = {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+        return shapes if all(type(side) is int for shape in shapes.values() for side in shape) else {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return []
+        return {}
 
 
 def _check_memory(numbers: int, where: str) -> None:

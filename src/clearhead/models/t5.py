@@ -2,7 +2,8 @@
 
 Pre-norm with RMS norms; a learned number for each distance is added to the scores, which are not divided by √K. In
 version 1.1 the feed-forward is gated and the output matrix is its own; before, it is the token table and the hidden
-states are divided by √D. The first token written follows the padding token.
+states are divided by √D. Transformers 5 also makes models that share the table and divide nothing. The first token
+written follows the padding token.
 """
 
 from collections.abc import Mapping
@@ -39,7 +40,8 @@ class T5Config:
     dropout_rate: float = 0.1
     layer_norm_epsilon: float = 1e-6
     feed_forward_proj: str = "relu"  # or "gated-gelu"
-    tie_word_embeddings: bool = True
+    tie_word_embeddings: bool = True  # the output matrix is the token table
+    scale_decoder_outputs: bool | None = None  # divided by √D; None: where the table is shared
     pad_token_id: int = 0
     eos_token_id: int = 1
 
@@ -55,6 +57,11 @@ class T5Config:
     def gated(self) -> bool:
         """Whether the feed-forward is gated (version 1.1)."""
         return self.feed_forward_proj.startswith("gated-")
+
+    @property
+    def scaled(self) -> bool:
+        """Whether hidden states are divided by √D before the output matrix."""
+        return self.tie_word_embeddings if self.scale_decoder_outputs is None else self.scale_decoder_outputs
 
     @property
     def act(self) -> str:
@@ -134,7 +141,7 @@ def heads(t5: T5, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
 
 def _next_token(t5: T5) -> NextTokenHead:
     tied, small = t5.config.tie_word_embeddings, t5.config.d_model**-0.5
-    head = NextTokenHead(t5.embeddings.token, tied=tied, scale=small if tied else 1.0)
+    head = NextTokenHead(t5.embeddings.token, tied=tied, scale=small if t5.config.scaled else 1.0)
     if not tied:
         nn.init.normal_(head.weight, std=small)
     return head

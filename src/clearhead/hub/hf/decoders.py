@@ -1,9 +1,11 @@
 """Decoders as transformers saves them: GPT-2, T5, Marian (and our own Transformers), BART, M2M-100, XLNet."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from clearhead.errors import require
@@ -43,11 +45,20 @@ GPT2 = Names(
 
 
 def _read_t5(content: dict[str, Any]) -> dict[str, Any]:
-    """Bring what transformers 5 writes for version 1.1 (`scale_decoder_outputs`) to the published field."""
+    """Keep apart what version 4 writes as one: whether the output matrix is shared, and what it is given divided."""
     content = _starting_with_padding(content, content.get("pad_token_id", 0))
-    if content.pop("scale_decoder_outputs", True) is False:
-        content["tie_word_embeddings"] = False
+    tied = content.get("tie_word_embeddings", True)
+    if content.get("scale_decoder_outputs", tied) == tied:
+        content.pop("scale_decoder_outputs", None)
     return content
+
+
+def _settle_t5(config: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """See whether the file has an output matrix of its own: transformers 5 calls every T5's shared."""
+    own, shared = tensors.get("lm_head.weight"), tensors.get("shared.weight")
+    if own is None or shared is None or not config.tie_word_embeddings or torch.equal(own, shared):
+        return config
+    return replace(config, tie_word_embeddings=False, scale_decoder_outputs=True if config.scaled else None)
 
 
 def _starting_with_padding(content: dict[str, Any], default: Any) -> dict[str, Any]:
@@ -58,9 +69,15 @@ def _starting_with_padding(content: dict[str, Any], default: Any) -> dict[str, A
     return content
 
 
-def _write_t5(content: dict[str, Any]) -> dict[str, Any]:
+def _write_padded(content: dict[str, Any]) -> dict[str, Any]:
     """Add what transformers needs to generate."""
     return {**content, "decoder_start_token_id": content["pad_token_id"], "is_encoder_decoder": True}
+
+
+def _write_t5(content: dict[str, Any]) -> dict[str, Any]:
+    """The same; whether outputs are divided is said only where it does not follow from the shared matrix."""
+    unsaid = ("scale_decoder_outputs",) if content["scale_decoder_outputs"] is None else ()
+    return _write_padded({name: value for name, value in content.items() if name not in unsaid})
 
 
 def _t5_block(side: str, feedforward: int, *, gated: bool) -> dict[str, Theirs]:
@@ -112,11 +129,12 @@ def _t5(*, gated: bool, tied: bool) -> Names:
         },
         read_config=_read_t5,
         write_config=_write_t5,
+        settle=_settle_t5,
         version=lambda config: _t5(gated=config.gated, tied=config.tie_word_embeddings),
     )
 
 
-T5 = _t5(gated=False, tied=True)
+T5 = replace(_t5(gated=False, tied=True), variants=(_t5(gated=True, tied=False),))
 
 
 def _read_marian(content: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +150,7 @@ def _read_marian(content: dict[str, Any]) -> dict[str, Any]:
 def _write_marian(content: dict[str, Any]) -> dict[str, Any]:
     """Add what transformers needs to generate."""
     more = {"decoder_vocab_size": content["vocab_size"], "forced_eos_token_id": content["eos_token_id"]}
-    return _write_t5(content) | more
+    return _write_padded(content) | more
 
 
 def _marian_block(side: str, norm_2: str) -> dict[str, Theirs]:

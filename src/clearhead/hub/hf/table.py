@@ -57,8 +57,11 @@ class Names:
     # where the tensors of a file are not shaped as linear maps
     read_tensors: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
     write_tensors: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
+    # where a configuration leaves open what only the tensors say
+    settle: Callable[[Any, Mapping[str, Tensor]], Any] = lambda config, _: config
     # where a family's tables depend on its configuration
     version: "Callable[[Any], Names] | None" = None
+    variants: "tuple[Names, ...]" = ()  # the other tables that it may give, by which a file is known without one
 
     @cached_property
     def architectures(self) -> dict[str, tuple[str, ...]]:
