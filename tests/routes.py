@@ -134,7 +134,9 @@ def load(room: Path) -> Route:
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    (room / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *TEXT.lower().split()]))
+    (room / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(TEXT.lower().split())])
+    )
     tokenizer = transformers.BertTokenizerFast(str(room / "vocab.txt"))
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
     network = transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(tokenizer), **sizes))

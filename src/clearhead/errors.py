@@ -6,7 +6,8 @@ The text of an error says what is wrong, shows the value, and says what to do.
 import re
 import reprlib
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from types import NoneType, UnionType
@@ -64,6 +65,22 @@ def require(condition: bool, message: str, error: type[ClearheadError] = BadConf
     """Raise `error(message)` unless the condition holds."""
     if not condition:
         raise error(message)
+
+
+@contextmanager
+def explained(error: type[ClearheadError], message: str) -> Iterator[None]:
+    """Turn whatever a library raises into `error`: `message` with the reason in the place of "{}".
+
+    A library in Rust panics where it did not expect what a file holds; to Python that is no Exception.
+    """
+    try:
+        yield
+    except ClearheadError:
+        raise
+    except BaseException as wrong:
+        if not isinstance(wrong, Exception) and type(wrong).__name__ != "PanicException":
+            raise
+        raise error(message.replace("{}", short(str(wrong)).strip("\"'"))) from None
 
 
 def valid_text(text: str) -> str:

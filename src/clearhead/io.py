@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, filled, require, valid_text
 
+PACKAGE = Path(__file__).parent.resolve()  # what lies in it is ours
 Kind = TypeVar("Kind")
 Progress = Callable[[int], None]  # told how many more are done, of bytes, texts or examples
 
@@ -53,12 +54,20 @@ def read_record(path: Path, kind: type[Kind], error: type[ClearheadError] = BadC
     return filled(kind, read_json(path, error), str(path), error)
 
 
-def parse_json(text: str, where: str, error: type[ClearheadError] = BadInput) -> Any:
-    """The value of a JSON text that was read at `where`."""
+def parse_json(text: str, where: str, error: type[ClearheadError] = BadInput, *, unique: bool = False) -> Any:
+    """The value of a JSON text that was read at `where`; with `unique`, no key may stand twice in an object."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once if unique else None)
     except (ValueError, RecursionError) as wrong:
         raise error(f"{where} is not JSON ({wrong}).") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two readers need not take the same of two values."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
 
 
 def text_field(line: str, field: str, where: str) -> str:

@@ -171,8 +171,9 @@ class Uninitialised(TorchFunctionMode):
     def __init__(self, sizes: Sizes | None) -> None:
         super().__init__()
         self._bounded = sizes is not None
-        # a matrix that two parts share is made twice at first, and a pooler may be made that no head takes
-        self._tensors, self._numbers = (0, 0) if sizes is None else (2 * sizes.tensors + 64, 2 * sizes.numbers + 4096)
+        # with room for what is shared, and for a wrong size whose tensor can be named: it is no larger than the files
+        tensors, numbers = sizes or (0, 0)
+        self._tensors, self._numbers = 2 * tensors + 64, 16 * numbers + 2**20
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -290,6 +291,8 @@ def _read_tokenizer(folder: Path, description: Description, *, needed: bool = Fa
     counts = f"the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}"
     message = f"{folder}: {counts}; they are from different models"
     require(tokenizer.vocabulary <= embedded, message, BadCheckpoint)
+    beyond = f"{folder}: the tokenizer has the id {tokenizer.largest_id}, the model has vectors for {embedded}"
+    require(tokenizer.largest_id < embedded, f"{beyond}; they are from different models", BadCheckpoint)
     return tokenizer
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Self
 
 import tokenizers
@@ -11,6 +11,7 @@ import tokenizers
 from clearhead.errors import BadCheckpoint, BadInput, require
 
 Span = tuple[int, int]
+_TRIED = 1000  # words of a vocabulary, in search of one that gives a token
 
 # kinds of words by their capitals, which a vocabulary of small letters loses: none, some (Paris, iPhone), all (NATO)
 CAPITALS = ("none", "some", "all")
@@ -114,7 +115,12 @@ class Template:
     def probe(cls, library: tokenizers.Tokenizer) -> Self:
         """Encode a short word alone and as a pair, and keep what came with it."""
         word = _some_word(library)
-        return cls(_items(library.encode(word)), _items(library.encode(word, word)))
+        found = cls(_items(library.encode(word)), _items(library.encode(word, word)))
+        for items, texts in ((found.single, 1), (found.pair, 2)):
+            slots = [item.part for item in items if isinstance(item, Slot)]
+            message = f"The tokenizer puts {len(slots)} texts where {texts} belong; its files are damaged."
+            require(slots == list(range(texts)), message, BadCheckpoint)
+        return found
 
     @property
     def segments(self) -> bool:
@@ -181,13 +187,10 @@ class Template:
 
 
 def _some_word(library: tokenizers.Tokenizer) -> str:
-    try:
-        if library.encode("a", add_special_tokens=False).ids:
-            return "a"
-        return next(word for word in library.get_vocab() if library.encode(word, add_special_tokens=False).ids)
-    except Exception as error:  # the library raises plain Exception
-        reason = "no word gives a token" if isinstance(error, StopIteration) else error
-        raise BadCheckpoint(f"The tokenizer cannot encode ({reason}); its files are incomplete or damaged.") from None
+    for word in ("a", *islice(library.get_vocab(), _TRIED)):
+        if library.encode(word, add_special_tokens=False).ids:
+            return word
+    raise BadCheckpoint("The tokenizer cannot encode (no word gives a token); its files are incomplete or damaged.")
 
 
 def _items(encoded: tokenizers.Encoding) -> TemplateItems:

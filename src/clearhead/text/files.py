@@ -6,9 +6,10 @@ from typing import Any
 import tokenizers
 from tokenizers.normalizers import BertNormalizer
 
-from clearhead.errors import BadCheckpoint, NotFound, require
-from clearhead.io import read_object, read_text
+from clearhead.errors import BadCheckpoint, NotFound, explained, require
+from clearhead.io import PACKAGE, read_object, read_text
 from clearhead.text import families
+from clearhead.text.safety import check_tokenizer
 from clearhead.text.sentencepiece import marian
 
 TARGETS = "target.spm"
@@ -35,10 +36,10 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
 def load_json(path: Path) -> tokenizers.Tokenizer:
     """A tokenizer.json, with the padding and truncation it may ask for switched off: we never truncate silently."""
     text = _read_text(path)
-    try:
+    if not path.resolve().is_relative_to(PACKAGE):
+        check_tokenizer(text, path)
+    with explained(BadCheckpoint, f"{path} is not a tokenizer ({{}}). Copy the file again from its source."):
         library = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises plain Exception
-        raise BadCheckpoint(f"{path} is not a tokenizer ({error}). Copy the file again from its source.") from None
     library.no_padding()
     library.no_truncation()
     return library
@@ -74,11 +75,9 @@ def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Toke
                 wrong = f"{folder / 'merges.txt'} has the line {line!r}"
                 raise BadCheckpoint(f"{wrong}; each line must hold two tokens and one space.")
             merges.append((left, right))
-    try:
+    wrong = f"vocab.json and merges.txt in {folder} do not fit together ({{}})"
+    with explained(BadCheckpoint, f"{wrong}. Copy both from the same source."):
         return families.roberta(vocabulary, merges, add_prefix_space=add_prefix_space)
-    except Exception as error:  # the library raises plain Exception
-        wrong = f"vocab.json and merges.txt in {folder} do not fit together ({error})"
-        raise BadCheckpoint(f"{wrong}. Copy both from the same source.") from None
 
 
 def _read_text(path: Path) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 import tokenizers
 from tokenizers import normalizers
 
-from clearhead.errors import BadCheckpoint, NotFound, require
+from clearhead.errors import BadCheckpoint, NotFound, explained, require
 from clearhead.text.families import one_space, unigram
+from clearhead.text.safety import check_charsmap
 
 _PIECES, _NORMALISER, _TABLE = 1, 3, 2  # fields of the model, and of its normaliser
 _NORMAL, _USER_DEFINED = 1, 4  # types of pieces that text is cut into
@@ -32,9 +33,12 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
     missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
     require(not missing, f"the vocabulary beside {source} has no {' and no '.join(missing)}", BadCheckpoint)
     scored = [(token, pieces.get(token, _NEVER)) for token in ordered]
-    cleaning = [normalizers.Precompiled(table)] if table else []
+    if table:
+        check_charsmap(table, source)
     specials = [t for t in ordered if t in ("</s>", "<unk>", "<pad>") or _LANGUAGE.fullmatch(t)]
-    return unigram("marian", scored, one_space(*cleaning), specials)
+    with explained(BadCheckpoint, f"{source} and the vocabulary beside it make no tokenizer ({{}}). Copy both again."):
+        cleaning = [normalizers.Precompiled(table)] if table else []
+        return unigram("marian", scored, one_space(*cleaning), specials)
 
 
 def read_model(path: Path) -> tuple[dict[str, float], bytes]:
@@ -86,5 +90,7 @@ def _whole(message: bytes, place: int) -> tuple[int, int]:
         byte = message[place]
         value |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
+        if shift > 63 and byte > 127:
+            raise ValueError("not a protocol buffer")
         if byte < 128:
             return value, place

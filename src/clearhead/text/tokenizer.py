@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 import tokenizers
 from tokenizers import models, normalizers
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, require, valid_text
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, explained, require, valid_text
 from clearhead.io import read_object, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
@@ -28,6 +28,7 @@ _SPECIAL_NAMES = {
     "mask": ("[MASK]", "<mask>"),
 }
 _CAPITALS = "tells_capitals"  # in tokenizer_config.json; other libraries do not know it
+_MOST_IDS = 2**24
 ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
 
 
@@ -43,10 +44,14 @@ class Tokenizer:
 
     def __init__(self, library: tokenizers.Tokenizer, settings: Mapping[str, Any] | None = None) -> None:
         self.settings = dict(settings or {})
-        self.template = Template.probe(library)
         self._library = library
-        self._names = {token_id: token for token, token_id in library.get_vocab().items()}
-        self._owns_spaces = any(start == 1 for start, _ in library.encode("a a", add_special_tokens=False).offsets)
+        with explained(BadCheckpoint, "The tokenizer cannot encode ({}); its files are incomplete or damaged."):
+            self.template = Template.probe(library)
+            self._names = _names(library)
+            self._owns_spaces = any(start == 1 for start, _ in library.encode("a a", add_special_tokens=False).offsets)
+        strange = [item.id for item in self.template.pair if isinstance(item, Special) and item.id not in self._names]
+        message = f"The tokenizer puts the id {strange[:1]} round texts, which no token has; its files are damaged."
+        require(not strange, message, BadCheckpoint)
         # the special tokens there are: pad, unk, cls, sep and mask, each with its name in this family
         self.special = {role: token for role in _SPECIAL_NAMES if (token := self._find_special(role)) is not None}
 
@@ -170,12 +175,14 @@ class Tokenizer:
         """Text of these ids, with or without the special tokens among them."""
         wrong = next((i for i in set(ids) if i not in self._names), None)
         require(wrong is None, f"Id {wrong} is not among the {self.vocabulary} tokens of the vocabulary.", BadInput)
-        return str(self._library.decode(list(ids), skip_special_tokens=not special))
+        with explained(BadCheckpoint, "The tokenizer cannot decode ({}); its files are damaged."):
+            return str(self._library.decode(list(ids), skip_special_tokens=not special))
 
     def join(self, tokens: Sequence[str]) -> str:
         """Text of these tokens, as the checkpoint writes it; what is not in the vocabulary is taken as it is."""
         decoder, valid = self._library.decoder, [*map(valid_text, tokens)]
-        return " ".join(valid) if decoder is None else str(decoder.decode(valid))
+        with explained(BadCheckpoint, "The tokenizer cannot decode ({}); its files are damaged."):
+            return " ".join(valid) if decoder is None else str(decoder.decode(valid))
 
     @property
     def continuation(self) -> str | None:
@@ -188,11 +195,16 @@ class Tokenizer:
         return int(self._library.get_vocab_size())
 
     @property
+    def largest_id(self) -> int:
+        """The largest id of a token, which is beyond the count of tokens where ids have gaps."""
+        return max(self._names, default=0)
+
+    @property
     def max_length(self) -> int | None:
         """Most tokens the model takes, where the checkpoint says so."""
         length = self.settings.get("model_max_length")
         # transformers writes 10^30 for "no limit"
-        return int(length) if isinstance(length, int | float) and length < 10**9 else None
+        return int(length) if isinstance(length, int | float) and 1 <= length < 10**9 else None
 
     @property
     def digest(self) -> str:
@@ -203,7 +215,8 @@ class Tokenizer:
     def lowercase(self) -> bool:
         """Whether upper and lower case are the same to this tokenizer."""
         normalizer = self._library.normalizer
-        return normalizer is not None and normalizer.normalize_str("A") == "a"
+        with explained(BadCheckpoint, "The tokenizer cannot normalise ({}); its files are damaged."):
+            return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token; None if it is not in the vocabulary."""
@@ -247,13 +260,11 @@ class Tokenizer:
         return Pieces(ids, [self._names[i] for i in ids], encoded.offsets, cast("list[int]", encoded.word_ids))
 
     def _run(self, chunks: list[str], *, offsets: bool = True) -> list[tokenizers.Encoding]:
-        try:
+        with explained(BadCheckpoint, "The tokenizer cannot write this text ({}); its files are incomplete."):
             if len(chunks) == 1:  # keeps the library's threads asleep, which a later fork would complain about
                 return [self._library.encode(chunks[0], add_special_tokens=False)]
             run = self._library.encode_batch if offsets else self._library.encode_batch_fast
             return run(chunks, add_special_tokens=False)
-        except Exception as error:  # the library raises plain Exception
-            raise BadCheckpoint(f"The tokenizer cannot write this text ({error}); its files are incomplete.") from None
 
     def _special_id(self, role: str) -> int:
         found = self.token_to_id(self.special.get(role, ""))
@@ -286,6 +297,15 @@ class Tokenizer:
             if isinstance(last, Special) and last.token == self.special.get("cls"):
                 family["padding_side"] = "left"
         return {**family, **{f"{role}_token": token for role, token in self.special.items()}, **self.settings}
+
+
+def _names(library: tokenizers.Tokenizer) -> dict[int, str]:
+    """The token of each id. A vocabulary may hold a token twice, and then says only the last of its ids."""
+    names = {token_id: token for token, token_id in library.get_vocab().items()}
+    if len(names) <= (last := max(names, default=0)) < _MOST_IDS:
+        found = {i: library.id_to_token(i) for i in range(last) if i not in names}
+        names |= {i: token for i, token in found.items() if token is not None}
+    return names
 
 
 def _without_spaces(offsets: list[Span], text: str) -> list[Span]:
