@@ -11,6 +11,7 @@ def run(monkeypatch, capsys):
     """Run the command line; returns exit code, stdout, stderr."""
 
     def run(*arguments: object, stdin: str | None = None) -> tuple[int, str, str]:
+        monkeypatch.setenv("CLEARHEAD_QUIET", "1")  # on a busy machine anything may take long
         monkeypatch.setattr(sys, "argv", ["clearhead", *map(str, arguments)])
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))

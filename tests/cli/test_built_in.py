@@ -20,7 +20,7 @@ VERBS = {
     "search": ["search", "bank", "--in", "{file}"],
     "cluster": ["cluster", "--in", "{file}", "--threshold", "0.5"],
     "duplicates": ["duplicates", "--in", "{file}"],
-    "summarise": ["summarise", "{file}"],
+    "summarise": ["summarise", "--in", "{file}"],
     "senses": ["senses", "bank", "--in", "{file}"],
     "tokenize": ["tokenize", TEXT],
     "info": ["info"],

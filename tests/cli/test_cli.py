@@ -11,7 +11,7 @@ import pytest
     [
         (["info", "./nowhere"], "nowhere is not there"),
         (["embed", "text", "--in", "file", "--model", "{folder}"], "give texts or --in FILE, not both"),
-        (["embed", "--in", "./nothing.txt", "--model", "{folder}"], "there is no file nothing.txt"),
+        (["embed", "--in", "./nothing.txt", "--model", "{folder}"], "There is no file nothing.txt"),
         (["embed", "text", "--model", "{folder}", "--layers", "last"], "'last' is not a list of numbers"),
         (["embed", "text", "--model", "{folder}", "--layers", "9"], "layer 9 is not there"),
         (["embed", "text", "--model", "{folder}", "--pooling", "median"], "pooling='median' is not known"),

@@ -153,16 +153,16 @@ def test_a_summary_in_its_own_words(run, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXTS[0], encoding="utf-8")
     expected = model.summarise(TEXTS[0], abstractive=True).text
-    assert run("summarise", text, "--abstractive", "-m", tmp_path / "t5")[1] == expected + "\n"
-    row = json.loads(run("summarise", text, "--abstractive", "-m", tmp_path / "t5", "--json")[1])
+    assert run("summarise", "--in", text, "--abstractive", "-m", tmp_path / "t5")[1] == expected + "\n"
+    row = json.loads(run("summarise", "--in", text, "--abstractive", "-m", tmp_path / "t5", "--json")[1])
     assert row == {"source": str(text), "summary": expected}
     short = model.summarise(TEXTS[0], abstractive=True, max_new_tokens=9, min_new_tokens=2).text
     lengths = ("--max-new-tokens", 9, "--min-new-tokens", 2)
-    assert run("summarise", text, "--abstractive", *lengths, "-m", tmp_path / "t5")[1] == short + "\n"
+    assert run("summarise", "--in", text, "--abstractive", *lengths, "-m", tmp_path / "t5")[1] == short + "\n"
     translator("seq2seq-gru").save(tmp_path / "gru")
     expected = translator("seq2seq-gru").summarise(TEXTS[0], abstractive=True).text
-    assert run("summarise", text, "--abstractive", "-m", tmp_path / "gru")[1] == expected + "\n"
-    code, _, err = run("summarise", text, "--abstractive", "--sentences", 2, "-m", tmp_path / "t5")
+    assert run("summarise", "--in", text, "--abstractive", "-m", tmp_path / "gru")[1] == expected + "\n"
+    code, _, err = run("summarise", "--in", text, "--abstractive", "--sentences", 2, "-m", tmp_path / "t5")
     assert (code, err) == (2, "error: sentences=2 are not picked where a summary is abstractive\n")
 
 
@@ -210,7 +210,7 @@ def test_the_built_in_model_does_not_write(run, tmp_path, verb):
 def test_what_reads_no_source_neither_translates_nor_summarises(run, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXTS[0], encoding="utf-8")
-    for verb in (["translate", "a"], ["summarise", text, "--abstractive"]):
+    for verb in (["translate", "a"], ["summarise", "--in", text, "--abstractive"]):
         code, _, err = run(*verb, "-m", gpt_folder())
         assert (code, err.count("\n")) == (2, 1)
         assert "it can generate, but not translate or summarise" in err

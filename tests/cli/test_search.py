@@ -61,14 +61,14 @@ def test_cluster_and_duplicates(run, folder, file):
 
 
 def test_summarise(run, folder, file):
-    code, out, _ = run("summarise", file, "--sentences", 2, "--model", folder)
+    code, out, _ = run("summarise", "--in", file, "--sentences", 2, "--model", folder)
     assert code == 0
     assert len(out.splitlines()) == 2
     text = file.read_text()
     (found,) = rows(run("summarise", "--sentences", 2, "-m", folder, "--json", stdin=text)[1])
     assert set(found) == {"source", "summary", "sentences"}
     assert [text[one["start"] : one["end"]] for one in found["sentences"]] == out.splitlines()
-    assert run("summarise", file, file, "-m", folder)[1].count(f"{file}:") == 2
+    assert run("summarise", "--in", file, file, "-m", folder)[1].count(f"{file}:") == 2
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_summarise(run, folder, file):
         (["search", "bank", "--in", "./nothing.txt"], "There is no file nothing.txt"),
         (["search", "bank", "--index", "./nothing"], "nothing holds no index"),
         (["cluster", "a", "b"], "give --threshold or --clusters, one of the two"),
-        (["summarise", "./nothing.txt"], "there is no file nothing.txt"),
+        (["summarise", "--in", "./nothing.txt"], "There is no file nothing.txt"),
         (["senses", "zebra", "--in", "FILE"], "'zebra' is in none of the 5 texts"),
         (["senses", "bank", "--in", "FILE", "--layers", "x"], "is not a list of numbers"),
         (["embed", "text", "--precision", "int8"], "ranges are taken over two vectors or more"),

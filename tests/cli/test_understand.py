@@ -57,7 +57,7 @@ def test_classify(run, tmp_path):
     for row, one in zip(rows(out), expected, strict=True):
         assert row["label"] == one["label"]
         assert row["scores"] == pytest.approx(one["scores"], abs=1e-5)
-        assert set(row) == {"text", "label", "score", "scores"}
+        assert list(row) == ["source", "line", "text", "label", "score", "scores"]
     assert run("classify", "--model", pair.folder, stdin="a mask\nthe bank\n")[1].count("\n") == 2
     assert run("classify", "a mask", "--model", pair.folder, "--top-k", 2)[1].count("\n") == 2
 
@@ -104,7 +104,7 @@ def test_choose(run):
         (["compare", "text", "other"], "it can fill, embed"),
         (["tag", "text", "--aggregation-strategy", "simple"], "it can fill, embed"),
         (["choose", "text", "one"], "it can fill, embed"),
-        (["ask", "Why?", "--context", "./nothing.txt"], "there is no file nothing.txt"),
+        (["ask", "Why?", "--context", "./nothing.txt"], "There is no file nothing.txt"),
         (["ask", "", "--context", "./nothing.txt"], "the text is empty"),
     ],
 )

@@ -1,8 +1,6 @@
 """Verbs of vectors: embed, senses, vectors train, vectors near."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -11,8 +9,7 @@ from typer import Argument, Option
 
 from clearhead.cli.options import (
     CORPUS,
-    INT8_SAMPLE,
-    TEXTS,
+    AnyTexts,
     InOption,
     Int8Option,
     JsonOption,
@@ -20,14 +17,14 @@ from clearhead.cli.options import (
     LoadedWithSkill,
     Shared,
     SingleTraining,
+    Texts,
     Verbs,
-    count_texts,
     given,
     given_texts,
     layer_numbers,
     progress,
     quantised,
-    read_texts,
+    sample,
     training_rows,
 )
 from clearhead.cli.render import Rows, shorten
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
 
 app = Verbs()
 POOLING = "Tokens to one vector: mean, first, max or weighted. Default: the model's own."
-TextStream = Annotated[
-    tuple[Iterator[str], int | None], Shared(lambda **of: (read_texts(**of), count_texts(**of)), **TEXTS)
-]
 VectorOptions = Annotated[
     dict[str, Any],
     Shared(
@@ -55,7 +49,7 @@ VectorOptions = Annotated[
 
 @app.verb
 def embed(
-    stream: TextStream,
+    texts: AnyTexts,
     model: LoadedWithSkill,
     out: Path | None = Option(None, help="Write all vectors to this .npy file."),
     layers: str = Option("-1", help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1."),
@@ -69,32 +63,28 @@ def embed(
     Example: `clearhead embed --in texts.txt --out vectors.npy`
     """
     from clearhead.io import staged
-    from clearhead.pipelines.runner import chunks_of_text
 
-    texts, total = stream
     chosen = layer_numbers(layers)
     if int8:
-        first = list(islice(texts, INT8_SAMPLE))
         # inner layers are those of the encoder itself, not of a skill
-        model = quantised(model, "embed" if chosen == [-1] else "layers", first)
-        texts = chain(first, texts)
+        model = quantised(model, "embed" if chosen == [-1] else "layers", sample(texts))
     # the ranges of int8 are those of all texts together; everything else goes out as it comes, in constant memory
-    parts = [list(texts)] if options["precision"] == "int8" else chunks_of_text(texts)
+    parts = [list(texts)] if options["precision"] == "int8" else texts.parts()
     with ExitStack() as stack:
-        advance = stack.enter_context(progress("embedding", total))
+        advance = stack.enter_context(progress("embedding", texts.total))
         file = None
         if out is not None:
             file = stack.enter_context(VectorFile(stack.enter_context(staged(out.parent)) / out.name))
         for part in parts:
-            found = model.embed(part, layers=chosen, progress=advance, **options)
+            found = model.embed([one.text for one in part], layers=chosen, progress=advance, **options)
             if file is not None:
                 file.add(found)
                 continue
-            for text, vector in zip(part, found.tolist(), strict=True):
+            for one, vector in zip(part, found.tolist(), strict=True):
                 # as many digits as single precision has; whole numbers stay whole
                 digits = [float(f"{value:.7g}") if isinstance(value, float) else value for value in vector if json]
                 shown = " ".join(f"{value:+.4f}" if isinstance(value, float) else str(value) for value in vector[:6])
-                yield {"text": text, "vector": digits}, [f"{shown} … ({len(vector)})  {shorten(text)}"]
+                yield {**one.record(), "vector": digits}, [f"{shown} … ({len(vector)})  {shorten(one.text)}"]
     if file is not None:
         typer.echo(f"wrote {file.rows} vectors of width {file.width} to {out}", err=True)
 
@@ -135,7 +125,7 @@ class VectorFile:
 def senses(
     *,
     word: list[str] = Argument(..., help="The word; other forms of it, such as its plural, may follow."),
-    texts: Annotated[list[str], Shared(given_texts, file=(InOption, None))],
+    sentences: Annotated[Texts, Shared(given_texts, files=(InOption, None))],
     model: Loaded,
     layers: str | None = Option(None, help="Layers to average, from 0 or from -1, the last. Default: the last four."),
     threshold: float | None = Option(None, help="How near, by cosine, a sense's uses are. Default: 0.85 or by model."),
@@ -146,6 +136,7 @@ def senses(
     Example: `clearhead senses bank banks --in sentences.txt`
     """
     chosen = None if layers is None else layer_numbers(layers)
+    texts = [one.text for one in sentences]
     found = model.senses(word, texts, layers=chosen, threshold=threshold, count=count)
     order = [place for group in found.groups for place in group]
     lines = []

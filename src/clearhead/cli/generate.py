@@ -1,32 +1,33 @@
 """Verbs that generate text: generate, translate, summarise."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from clearhead.cli.options import (
     TEXTS,
+    AnyTexts,
+    GivenTexts,
     JsonOption,
     Loaded,
     LoadedGenerator,
     Shared,
     Texts,
     Verbs,
+    each,
+    each_written,
     given,
-    progress,
-    read_sources,
-    read_texts,
+    whole_texts,
 )
-from clearhead.cli.render import Rows
+from clearhead.cli.render import Rows, shorten
 from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 app = Verbs()
-Prompts = Annotated[list[str], Shared(lambda **of: list(read_texts(**of)), **TEXTS)]
+_PROMPTS = 1000  # of which the longest says how much room is left
 _TEMPERATURE = "Sample: below 1 likely tokens become likelier, above 1 the text is wilder."
 _TOP_P = "Sample among the most probable tokens that add up to this probability."
 _SEVERAL: dict[str, tuple[Any, Any]] = {
@@ -54,7 +55,7 @@ GenerationOptions = Annotated[
 @app.verb
 def generate(
     *,
-    prompts: Prompts,
+    prompts: AnyTexts,
     model: LoadedGenerator,
     max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="128"),
     options: GenerationOptions,
@@ -64,20 +65,18 @@ def generate(
 
     Example: `clearhead generate "Once upon a time" --temperature 0.8 --top-k 50 --model ./my-gpt`
     """
-    require(bool(prompts), "there is no prompt; give one as an argument, or one a line", BadInput)
+    first = [one.text for one in prompts.first(_PROMPTS)]
+    require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)
     if max_new_tokens is not None:
-        _note_limit(model, prompts, max_new_tokens)
+        _note_limit(model, first, max_new_tokens)
     options["max_new_tokens"] = 128 if max_new_tokens is None else max_new_tokens
     single = options.get("num_return_sequences", 1) <= 1 and options.get("num_beams", 1) == 1
-    if len(prompts) == 1 and not json and single:
-        _print_stream(model, prompts[0], options)
+    if len(first) == 1 and not json and single:
+        _print_stream(model, first[0], options)
         return
-    with progress("generating", len(prompts)) as advance:
-        # of an iterator, texts come as they are written
-        found: Iterator[Any] = model.generate(iter(prompts), progress=advance, **options)
-        for prompt, written in zip(prompts, found, strict=True):
-            for one in written if "num_return_sequences" in options else [written]:
-                yield {"prompt": prompt, **one.to_dict()}, [_shown_prompt(model, prompt) + one.text]
+    for prompt, written in each_written("generating", prompts, model.generate, **options):
+        for one in written if "num_return_sequences" in options else [written]:
+            yield {"prompt": prompt.text, **one.to_dict()}, [_shown_prompt(model, prompt.text) + one.text]
 
 
 def _print_stream(model: "Model", prompt: str, options: dict[str, Any]) -> None:
@@ -107,7 +106,7 @@ def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None
 @app.verb
 def translate(
     *,
-    texts: Texts,
+    texts: GivenTexts,
     model: LoadedGenerator,
     num_beams: int = Option(4, help="Beams of the search; 1 is greedy."),
     options: Annotated[dict[str, Any], Shared(given, **_SEVERAL)],
@@ -117,25 +116,30 @@ def translate(
 
     Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
     """
-    with progress("translating", None) as advance:
-        # of an iterator, translations come as they are made
-        found = model.translate(iter(texts), prefix=prefix, num_beams=num_beams, progress=advance, **options)
-        for text, written in zip(texts, found, strict=True):
-            for one in written if "num_return_sequences" in options else [written]:
-                yield {"source": text, "translation": one.text, "parts": one.to_dict()["parts"]}, [one.text]
+    options |= {"prefix": prefix, "num_beams": num_beams}
+    for text, written in each_written("translating", texts, model.translate, **options):
+        for one in written if "num_return_sequences" in options else [written]:
+            found = {"translation": one.text, "parts": one.to_dict()["parts"]}
+            yield {"source": text.text, **found}, [one.text]
 
 
 _ABSTRACTIVE = "In the model's own words; it must be a generator, such as a T5."
 _MOST = "Of --abstractive: most tokens for a part of the text."
 _FEWEST = "Of --abstractive: fewest tokens for a part."
-FilesArgument = Annotated[list[str] | None, Argument(help='Files, each one text, or "-" for stdin.')]
-Sources = Annotated[list[tuple[str, str]], Shared(read_sources, files=(FilesArgument, None))]
+WholeTexts = Annotated[
+    Texts,
+    Shared(
+        whole_texts,
+        texts=TEXTS["texts"],
+        files=(list[str] | None, Option(None, "--in", help="A file that is one text, or a folder of such files.")),
+    ),
+]
 
 
 @app.verb
 def summarise(
     *,
-    sources: Sources,
+    texts: WholeTexts,
     model: Loaded,
     sentences: int | None = Option(None, help="How many sentences to keep.", show_default="3"),
     abstractive: bool = Option(False, "--abstractive", help=_ABSTRACTIVE),
@@ -144,13 +148,12 @@ def summarise(
 ) -> Rows:
     """Keep the sentences that say most of a text, word for word and in order; or generate a summary.
 
-    Example: `clearhead summarise article.txt --sentences 3`
+    Example: `clearhead summarise --in article.txt --sentences 3`
     """
     options = given(sentences=sentences, max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
-    texts = [text for _, text in sources]
-    with progress("reading", None) as advance:
-        summaries: Any = model.summarise(texts, abstractive=abstractive, progress=advance, **options)
-    for (name, _), found in zip(sources, summaries, strict=True):
+    several = len(texts.first(2)) > 1
+    for one, found in each("reading", texts, model.summarise, abstractive=abstractive, **options):
         record = {"summary": found.text} if abstractive else found.to_dict()
-        lines = [found.text] if abstractive else [" ".join(one.text.split()) for one in found.sentences]
-        yield {"source": name, **record}, [f"{name}:", *lines] if len(sources) > 1 else lines
+        lines = [found.text] if abstractive else [" ".join(part.text.split()) for part in found.sentences]
+        name = one.source or shorten(one.text)
+        yield {"source": one.source, **record}, [f"{name}:", *lines] if several else lines

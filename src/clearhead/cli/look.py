@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from clearhead.cli.options import InOption, LoadedWithSkill, ModelOption, Verbs, given_texts, load_model
+from clearhead.cli.options import SAID, InOption, LoadedWithSkill, ModelOption, Verbs, given_texts, load_model
 from clearhead.cli.render import Row, Rows
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 app = Verbs("look", "Look inside a model: each picture is one HTML file that opens from disk, offline.")
 
-TextArgument = Annotated[str, Argument(help="The text to look at.")]
-PairArgument = Annotated[str | None, Argument(help="A second text, for models that read pairs.")]
+TextArgument = Annotated[str, Argument(help="The text to look at."), SAID]
+PairArgument = Annotated[str | None, Argument(help="A second text, for models that read pairs."), SAID]
 OutOption = Annotated[Path | None, Option(help="The HTML file to write; else it is named after the picture.")]
 
 
@@ -105,8 +105,8 @@ def layers(model: LoadedWithSkill, text: TextArgument, pair: PairArgument = None
 def senses(
     model: LoadedWithSkill,
     word: str = Argument(..., help="The word; bank, apple and train have texts of their own."),
-    texts: list[str] | None = Argument(None, help='Texts with the word, or "-" for one a line.'),
-    file: InOption = None,
+    texts: Annotated[list[str] | None, Argument(help='Texts with the word, or "-" for one a line.'), SAID] = None,
+    files: InOption = None,
     out: OutOption = None,
 ) -> Rows:
     """One word in several texts: how near its occurrences are, as a table and as a map.
@@ -115,14 +115,15 @@ def senses(
     """
     from clearhead.inside.senses import senses_of
 
-    yield _saved(senses_of(model, word, given_texts(texts, file) if texts or file else None), out)
+    given = [one.text for one in given_texts(texts, files)] if texts or files else None
+    yield _saved(senses_of(model, word, given), out)
 
 
 @app.verb
 def why(
     model: LoadedWithSkill,
-    text: str = Argument(..., help="The text, or the question."),
-    pair: str | None = Argument(None, help="A second text, or the context of a question."),
+    text: Annotated[str, Argument(help="The text, or the question."), SAID],
+    pair: Annotated[str | None, Argument(help="A second text, or the context of a question."), SAID] = None,
     use: str | None = Option(None, help="What is explained: classify, answer or fill."),
     target: str | None = Option(None, help="The label, token or answer to explain; else the best."),
     out: OutOption = None,
@@ -141,7 +142,7 @@ def why(
 @app.verb
 def decoding(
     model: LoadedWithSkill,
-    text: str = Argument(..., help="The source, or the prompt."),
+    text: Annotated[str, Argument(help="The source, or the prompt."), SAID],
     num_beams: int = Option(1, help="Beams of the search; 1 is greedy."),
     max_new_tokens: int = Option(32, help="Most new tokens."),
     top_k: int = Option(5, help="Candidates to show at each step."),

@@ -2,23 +2,25 @@
 
 import inspect
 import os
+import re
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from io import TextIOWrapper
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, tee
 from pathlib import Path
-from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
+from threading import Event, Thread, Timer
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from clearhead.cli.render import Rows, print_rows
+from clearhead.cli.render import Rows, print_rows, shorten
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.io import Progress
 
@@ -70,9 +72,14 @@ class Verbs(typer.Typer):
         options: dict[str, tuple[Any, Any]] = {}
         for name, parameter in own.items():
             options |= shared[name].options if name in shared else {name: (parameter.annotation, parameter.default)}
-        options |= {"json": (JsonOption, False)}
+        options |= {"json": (JsonOption, False), "ctx": (typer.Context, inspect.Parameter.empty)}
 
-        def command(*, json: bool, **own_values: Any) -> None:
+        said = [name for name, (annotation, _) in options.items() if SAID in getattr(annotation, "__metadata__", ())]
+
+        def command(*, json: bool, ctx: typer.Context, **own_values: Any) -> None:
+            for name in said:
+                if name != "texts" or not own_values["files"]:  # beside --in they are more files
+                    check_said(ctx, own_values[name])
             made = {name: one.make(**{of: own_values.pop(of) for of in one.options}) for name, one in shared.items()}
             print_rows(function(**made, **own_values, **({"json": json} if "json" in own else {})), as_json=json)
 
@@ -109,6 +116,7 @@ class Command(TyperCommand):
         So the task of `finetune` must stand before its options: `translation --data train.en train.de`.
         """
         known = {name for parameter in self.params for name in parameter.opts}
+        ctx.meta[_AS_IT_IS] = args[args.index("--") + 1 :] if "--" in args else []
         spread: list[str] = []
         option = None
         for place, arg in enumerate(args):
@@ -141,81 +149,221 @@ def _refuse_setting(option: str, value: str) -> None:
         raise BadInput(f"there is no {option}; write {' or '.join(f'--set {one}={value}' for one in names)}")
 
 
-# ---- texts: arguments, a file, or stdin ---------------------------------------------------------------------------
+# ---- texts: arguments, files, or stdin ----------------------------------------------------------------------------
 
-TextsArgument = Annotated[list[str] | None, Argument(help='Texts, or "-" for one a line from stdin.')]
-InOption = Annotated[Path | None, Option("--in", help="A file with one text a line.")]
-TEXTS: dict[str, tuple[Any, Any]] = {"texts": (TextsArgument, None), "file": (InOption, None)}
+# One rule for all verbs: an argument is text, `--in` names files and folders, "-" is stdin. An argument that could be
+# meant as a file is refused, unless it stands after "--".
+SAID = "said"  # metadata of an argument that is text
+_AS_IT_IS = "clearhead.as_it_is"  # where a command keeps the arguments that stand after "--"
+_ENDS_LIKE_A_FILE = re.compile(
+    r"\S+\.(?:txt|text|md|rst|log|jsonl?|csv|tsv|html?|pdf|docx?|odt|xml|parquet|zip)(?:\.(?:gz|xz|zst))?",
+    re.IGNORECASE,
+)
+_BEGINS_LIKE_A_PATH = re.compile(r"(?:\.{1,2}|~|/\w+)/\S+")
+# characters that are computed before the first result is printed, and at most between two prints
+_FIRST_CHARACTERS, _MOST_CHARACTERS = 1 << 14, 1 << 19
+_CHARACTERS_OF_NOTHING = 8  # an empty text has its special tokens
+
+TextsArgument = Annotated[list[str] | None, Argument(help='Texts, or "-" for stdin; with --in, more files.'), SAID]
+InOption = Annotated[list[str] | None, Option("--in", help="A file with a text a line, a table, or a folder of them.")]
+DocumentOption = Annotated[bool, Option("--document", help="Read each file, or stdin, as one text, not a text a line.")]
+TEXTS: dict[str, tuple[Any, Any]] = {
+    "texts": (TextsArgument, None),
+    "files": (InOption, None),
+    "document": (DocumentOption, False),
+}
 
 
-def read_texts(texts: Sequence[str] | None, file: Path | None) -> Iterator[str]:
-    """Texts from the command line, or one a line from a file or (with "-" or nothing given) from stdin."""
-    if file is not None:
-        require(not texts, "give texts or --in FILE, not both", BadInput)
-        return _lines(file)
-    if texts and list(texts) != ["-"]:
-        return iter(texts)
+def check_said(ctx: typer.Context, said: str | Sequence[str] | None) -> None:
+    """Refuse an argument that is the name of a file, or looks like one, where a text is wanted."""
+    reads = any("--in" in one.opts for one in ctx.command.params)
+    for text in [said] if isinstance(said, str) else said or ():
+        if text == "-" or text in ctx.meta[_AS_IT_IS]:
+            continue
+        shown = shlex.quote(text)
+        if _is_path(text):
+            todo = f"read it with --in {shown}" if reads else f'give what is in it, as in "$(cat {shown})"'
+            wrong = f"is a {'folder' if Path(text).is_dir() else 'file'}; {todo}"
+        elif _is_like_a_path(text):
+            wrong = (
+                f"looks like a file, and there is none of that name; {'name files with --in' if reads else 'check it'}"
+            )
+        else:
+            continue
+        raise BadInput(f"{text!r} {wrong}, or put -- before it if these letters are the text")
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return bool(text.strip(".")) and Path(text).exists()
+    except (OSError, ValueError):  # too long for a name, or with a zero in it
+        return False
+
+
+def _is_like_a_path(text: str) -> bool:
+    ends = _ENDS_LIKE_A_FILE.fullmatch(text) is not None and "://" not in text
+    return ends or _BEGINS_LIKE_A_PATH.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that was given, and where it stands: a line of a file or of stdin, or all of it."""
+
+    text: str
+    source: str | None = None  # None: an argument
+    line: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: what was a document is named, and not said again."""
+        if self.source is not None and self.line is None:
+            return {"source": self.source}
+        return {**({} if self.line is None else {"source": self.source, "line": self.line}), "text": self.text}
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for people."""
+        if self.line is None:
+            return self.source or ""
+        return f"line {self.line}" if self.source == "-" else f"{self.source}:{self.line}"
+
+
+class Texts:
+    """Texts as they come; those that were looked at are still there. `total` is how many, if that is known."""
+
+    def __init__(self, texts: Iterable[Text], total: int | None) -> None:
+        self._rest = iter(texts)
+        self.total = total
+
+    def __iter__(self) -> Iterator[Text]:
+        return self._rest
+
+    def first(self, count: int) -> list[Text]:
+        """Look at the first texts."""
+        seen = list(islice(self._rest, count))
+        self._rest = chain(seen, self._rest)
+        return seen
+
+    def checked(self) -> Self:
+        """Refuse if there is nothing in them; only as much is read as is needed to know that."""
+        blank = []
+        for one in self._rest:
+            blank.append(one)
+            if one.text.strip():
+                break
+        nonempty([one.text for one in blank])
+        self._rest = chain(blank, self._rest)
+        return self
+
+    def parts(self) -> Iterator[list[Text]]:
+        """Lists of them: few at first, so that the first results come soon, and of a slow pipe what is there."""
+        part: list[Text] = []
+        most, size, begun = _FIRST_CHARACTERS, 0, monotonic()
+        for one in self._rest:
+            part.append(one)
+            size += len(one.text) + _CHARACTERS_OF_NOTHING
+            if size >= most or monotonic() - begun > _PATIENCE:
+                yield part
+                most = min(2 * most, _MOST_CHARACTERS)
+                part, size, begun = [], 0, monotonic()
+        if part:
+            yield part
+
+
+def each(label: str, texts: Texts, use: Any, **options: Any) -> Iterator[tuple[Text, Any]]:
+    """Every text with what `use` makes of it, as soon as it is made, with progress."""
+    with progress(label, texts.total) as advance:
+        for part in texts.parts():
+            found = use([one.text for one in part], progress=advance, **options)
+            yield from zip(part, found, strict=True)
+
+
+def each_written(label: str, texts: Texts, use: Any, **options: Any) -> Iterator[tuple[Text, Any]]:
+    """The same for what writes, which gives the texts of an iterator as they are written, from one random stream."""
+    with progress(label, None) as advance:
+        given, read = tee(texts)
+        yield from zip(given, use((one.text for one in read), progress=advance, **options), strict=True)
+
+
+def read_texts(texts: Sequence[str] | None = None, files: Sequence[str] | None = None, document: bool = False) -> Texts:
+    """Texts from the command line, of files, or (with "-" or nothing given) of stdin; a line each, or all of it."""
+    given = list(texts or [])
+    if files:
+        wrong = [one for one in given if not Path(one).exists()]
+        require(not wrong, f"give texts or --in FILE, not both ({', '.join(wrong[:3])})", BadInput)
+        return _of_files([*files, *given], document=document)
+    if given and given != ["-"]:
+        require(not document, "--document is for files and stdin; a text that is an argument is read whole", BadInput)
+        return Texts(map(Text, given), len(given))
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
-    return _lines(None)
+    return _of_stdin(document=document)
 
 
-def count_texts(texts: Sequence[str] | None, file: Path | None) -> int | None:
-    """How many texts `read_texts` gives, if that is known before they are read."""
-    if file is not None:
-        return sum(1 for _ in _lines(file))
-    return len(texts) if texts and list(texts) != ["-"] else None
+def _of_files(files: Sequence[str], *, document: bool) -> Texts:
+    from clearhead.data.documents import find_files, read_by_line, read_documents
+
+    expect_many()
+    if "-" in files:
+        require(list(files) == ["-"], "stdin is read alone; leave the other files out", BadInput)
+        return _of_stdin(document=document)
+    written = [one for one in files if not _is_path(one) and any(map(str.isspace, one))]
+    require(
+        not written, f"there is no file {shorten(''.join(written[:1]))!r}; a text is an argument of its own", NotFound
+    )
+    found = find_files(files, note)
+    if document:
+        texts = (Text(one.text, one.source) for one in read_documents(found, note))
+        return Texts(texts, None)
+    total = _count_lines(found[0]) if len(found) == 1 else None
+    return Texts((Text(text, source, line) for source, line, text in read_by_line(found, note)), total)
 
 
-def given_texts(texts: Sequence[str] | None = None, file: Path | None = None) -> list[str]:
-    """Read the texts as `read_texts` does, and refuse if there is nothing in them."""
-    return nonempty(list(read_texts(texts, file)))
+def _count_lines(file: Path) -> int | None:
+    """How many lines a plain file has: only progress hangs on it."""
+    from clearhead.io import content_suffix
+
+    if content_suffix(file) != file.suffix or file.suffix in (".pdf", ".html", ".htm") or not file.is_file():
+        return None
+    with file.open("rb") as content:
+        return sum(block.count(b"\n") for block in iter(partial(content.read, 1 << 20), b"")) or 1
 
 
-Texts = Annotated[list[str], Shared(given_texts, **TEXTS)]
+def _of_stdin(*, document: bool) -> Texts:
+    from clearhead.data.documents import decoded, decoded_lines
+
+    expect_many()
+    stream: Any = getattr(sys.stdin, "buffer", None)  # bytes, whatever the terminal's language is
+    if document:
+        return Texts([Text(decoded(stream.read(), "stdin", note) if stream else sys.stdin.read(), "-")], 1)
+    lines = decoded_lines(stream, "stdin", note) if stream else (line.removesuffix("\n") for line in sys.stdin)
+    return Texts((Text(line, "-", number) for number, line in enumerate(lines, start=1)), None)
+
+
+def note(sentence: str) -> None:
+    """Say what was left out or guessed, on stderr."""
+    typer.echo(f"note: {sentence}", err=True)
+
+
+def given_texts(
+    texts: Sequence[str] | None = None, files: Sequence[str] | None = None, document: bool = False
+) -> Texts:
+    """The texts as `read_texts` gives them; refused if there is nothing in them."""
+    return read_texts(texts, files, document).checked()
+
+
+def whole_texts(texts: Sequence[str] | None = None, files: Sequence[str] | None = None) -> Texts:
+    """The same where each file, and stdin, is one text."""
+    return given_texts(texts, files, document=bool(files) or list(texts or ["-"]) == ["-"])
+
+
+GivenTexts = Annotated[Texts, Shared(given_texts, **TEXTS)]
+AnyTexts = Annotated[Texts, Shared(read_texts, **TEXTS)]  # empty ones too
 
 
 def nonempty(texts: TextOrTexts) -> TextOrTexts:
     """Refuse an empty text, or texts that are all empty; the callback of arguments that are one text."""
     require(any(map(str.strip, texts)), "the text is empty; give some words", BadInput)
     return texts
-
-
-def read_sources(files: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Each file's name and its content as one text, stdin as "-" or if none is named; refuse if all are empty."""
-    sources = []
-    for name in files or ["-"]:
-        with _opened(None if name == "-" else Path(name)) as stream:
-            sources.append((name, stream.read()))
-    nonempty([text for _, text in sources])
-    return sources
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    """The lines of a file, or of stdin."""
-    expect_many()
-    with _opened(file) as lines:
-        for line in lines:
-            yield line.rstrip("\n")
-
-
-@contextmanager
-def _opened(file: Path | None) -> Iterator[TextIO]:
-    """A file, or stdin, as UTF-8, whatever the terminal's language is; one sentence if it cannot be read."""
-    try:
-        if file is not None:
-            with file.open(encoding="utf-8-sig") as stream:
-                yield stream
-            return
-        if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.encoding != "utf-8-sig":
-            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
-        yield sys.stdin
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{file or 'stdin'} is not UTF-8 text; convert it first") from None
-    except OSError as error:
-        raise NotFound(f"{file or 'stdin'} cannot be read ({error.strerror})") from None
 
 
 def expect_many() -> None:
@@ -284,6 +432,11 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     return Model(checkpoint).quantise(list(islice(inputs, INT8_SAMPLE)))
 
 
+def sample(texts: Texts) -> list[str]:
+    """The texts by which int8 is judged."""
+    return [one.text for one in texts.first(INT8_SAMPLE)]
+
+
 def pick_device(named: str | None) -> str:
     """The device named, which must be there, or a GPU if there is one."""
     import torch
@@ -300,14 +453,20 @@ def pick_device(named: str | None) -> str:
 # ---- progress -----------------------------------------------------------------------------------------------------
 
 _PATIENCE = 1.0  # seconds that nobody minds to wait without a word
+_PLAIN_PATIENCE, _PLAIN_MOST = 5.0, 30.0  # seconds before the first line where no terminal is, and at most between two
 
 
 @contextmanager
 def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Progress]:
-    """Draw a bar on stderr after a second, if somebody looks; the function given back is told how much more is done.
+    """Draw a bar on stderr after a second; the function given back is told how much more is done.
 
-    What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal.
+    What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal. Where
+    stderr is no terminal, a line now and then says how far it is, unless CLEARHEAD_QUIET is set.
     """
+    if not sys.stderr.isatty():
+        with _plain_progress(label, total, of_bytes) as advance:
+            yield advance
+        return
     from rich import progress as rich
     from rich.console import Console
 
@@ -316,7 +475,6 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
         *(rich.TextColumn("{task.description}"), rich.BarColumn(), count, rich.TimeRemainingColumn()),
         console=Console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
         redirect_stdout=sys.stdout.isatty(),
     )
     task = bar.add_task(label, total=total)
@@ -329,6 +487,36 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
         late.cancel()
         late.join()
         bar.stop()
+
+
+@contextmanager
+def _plain_progress(label: str, total: int | None, of_bytes: bool) -> Iterator[Progress]:
+    begun, done, over = monotonic(), 0, Event()
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+
+    def amount(count: int) -> str:
+        return f"{count / 1e6:,.1f} MB" if of_bytes else f"{count:,}"
+
+    def report() -> None:
+        while not over.wait(min(max(_PLAIN_PATIENCE, (monotonic() - begun) / 4), _PLAIN_MOST)):
+            spent = monotonic() - begun
+            line = f"{label}: {amount(done)}{'' if total is None else f' of {amount(total)}'} in {spent:,.0f} s"
+            if total is not None and 0 < done < total:
+                line += f", about {spent * (total - done) / done:,.0f} s left"
+            typer.echo(line, err=True)
+
+    reporter = Thread(target=report, daemon=True)
+    if not os.environ.get("CLEARHEAD_QUIET"):
+        reporter.start()
+    try:
+        yield advance
+    finally:
+        over.set()
+        if reporter.ident is not None:
+            reporter.join()
 
 
 # ---- training -----------------------------------------------------------------------------------------------------

@@ -1,18 +1,21 @@
 """Verbs over many texts: search, cluster, duplicates."""
 
 from pathlib import Path
+from typing import Annotated
 
 from typer import Argument, Option
 
 from clearhead.cli.options import (
+    SAID,
+    GivenTexts,
     Int8Option,
     Loaded,
     ModelOption,
-    Texts,
     Verbs,
     expect_many,
     given_texts,
     load_model,
+    note,
     progress,
     quantised,
 )
@@ -24,9 +27,11 @@ app = Verbs()
 
 @app.verb
 def search(
-    query: str = Argument(..., help='What to look for, or "-" for one query a line from stdin.'),
+    query: Annotated[str, Argument(help='What to look for, or "-" for one query a line from stdin.'), SAID],
     more: list[Path] | None = Argument(None, metavar="[FILES]...", help="More files for --in."),
-    files: list[Path] | None = Option(None, "--in", help="Files (.txt, .md, .jsonl) or folders of them to look in."),
+    files: list[Path] | None = Option(
+        None, "--in", help="Files or folders to look in: text, HTML, PDF, tables, .jsonl."
+    ),
     index: Path | None = Option(None, help="Save the index here; without --in, the one to search."),
     model: ModelOption = None,
     method: str | None = Option(None, help="vectors, the default, bm25 (no model needed) or hybrid."),
@@ -38,14 +43,15 @@ def search(
 
     Example: `clearhead search "Can you get medicine for someone pharmacy" --in *.md`
     """
+    from clearhead.data.documents import read_documents
     from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.search.passages import cut_passages, read_documents
+    from clearhead.pipelines.search.passages import cut_passages
 
-    queries = given_texts([query])
+    queries = [one.text for one in given_texts([query])]
     places = [*(files or []), *(more or [])]
     named = bool(places) or index is not None
     require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
-    documents = list(read_documents(places))
+    documents = list(read_documents(places, note))
     loaded = None if method == "bm25" else load_model(model)
     if int8:
         if loaded is None:
@@ -71,7 +77,7 @@ def search(
 
 @app.verb
 def cluster(
-    texts: Texts,
+    given: GivenTexts,
     model: Loaded,
     threshold: float | None = Option(None, help="How near, by cosine, texts of a cluster are."),
     clusters: int | None = Option(None, help="How many clusters to make, by k-means."),
@@ -82,6 +88,7 @@ def cluster(
     Example: `clearhead cluster --in texts.txt --threshold 0.6`
     """
     require((threshold is None) != (clusters is None), "give --threshold or --clusters, one of the two", BadInput)
+    texts = [one.text for one in given]
     if int8:
         model = quantised(model, "embed", texts)
     with progress("embedding", len(texts)) as advance:
@@ -93,7 +100,7 @@ def cluster(
 
 @app.verb
 def duplicates(
-    texts: Texts,
+    given: GivenTexts,
     model: Loaded,
     threshold: float = Option(0.9, help="How near, by cosine, two texts must be."),
     drop: bool = Option(False, "--drop", help="Print the texts themselves, without the duplicates."),
@@ -105,6 +112,7 @@ def duplicates(
     """
     from clearhead.pipelines.clustering import kept
 
+    texts = [one.text for one in given]
     if int8:
         model = quantised(model, "embed", texts)
     with progress("embedding", None) as advance:

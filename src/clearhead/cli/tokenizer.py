@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from clearhead.cli.options import ModelOption, Verbs, progress, read_texts
+from clearhead.cli.options import SAID, ModelOption, Verbs, progress, read_texts
 from clearhead.cli.render import Rows
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ app = Verbs()
 
 @app.verb
 def tokenize(
-    text: str = Argument("-", help='The text, or "-" for one text a line from stdin.'),
-    pair: str | None = Argument(None, help="A second text, for models that read pairs."),
+    text: Annotated[str, Argument(help='The text, or "-" for one text a line from stdin.'), SAID] = "-",
+    pair: Annotated[str | None, Argument(help="A second text, for models that read pairs."), SAID] = None,
     model: ModelOption = None,
 ) -> Rows:
     """Show the tokens of a text: pieces, ids, sentence numbers, and where each lies in the text.
@@ -29,7 +29,7 @@ def tokenize(
     from clearhead.text.encoding import CAPITALS
 
     tokenizer = _read_tokenizer(model)
-    for one in [text] if pair is not None else read_texts([text], None):
+    for one in [text] if pair is not None else (given.text for given in read_texts([text])):
         encoding = tokenizer.encode(one, pair)
         capitals = [CAPITALS[kind] for kind in encoding.segments] if tokenizer.tells_capitals else None
         record = {

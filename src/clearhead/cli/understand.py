@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from clearhead.cli.options import (
+    SAID,
+    GivenTexts,
     Int8Option,
     Loaded,
     LoadedWithSkill,
-    Shared,
-    Texts,
+    Text,
     Verbs,
     comma_separated,
+    each,
     nonempty,
-    progress,
     quantised,
-    read_sources,
+    sample,
+    whole_texts,
 )
 from clearhead.cli.render import Line, Mark, Rows, difference, in_colour, in_context, marked, scored, shorten
 
@@ -27,17 +30,19 @@ if TYPE_CHECKING:
     from clearhead.pipelines.token_classification import Tagged
 
 app = Verbs()
+_WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
 
-CONTEXT = 'A file to look in, or "-" for stdin (the default); more than one may be.'
-ContextOption = Annotated[list[str] | None, Option("--context", help=CONTEXT)]
-Contexts = Annotated[list[tuple[str, str]], Shared(read_sources, files=(ContextOption, None))]
+CONTEXT = 'A file or folder to look in, or "-" for stdin (the default); more than one may be.'
+INDEX = "A folder that `clearhead search --index` saved, to look in."
 
 
 @app.verb
 def ask(
     *,
-    question: str = Argument(..., callback=nonempty, help="The question."),
-    contexts: Contexts,
+    question: Annotated[str, Argument(callback=nonempty, help="The question."), SAID],
+    texts: Annotated[list[str] | None, Argument(help="Texts to look in; with --context, more files."), SAID] = None,
+    files: Annotated[list[str] | None, Option("--context", "--in", help=CONTEXT)] = None,
+    index: Annotated[Path | None, Option(help=INDEX)] = None,
     model: LoadedWithSkill,
     top_k: int = Option(1, help="How many answers to show, the best first."),
     threshold: float | None = Option(
@@ -48,12 +53,12 @@ def ask(
 
     Example: `clearhead ask "When did the war end?" --context history.txt`
     """
-    texts = [text for _, text in contexts]
-    with progress("reading", len(texts)) as advance:
-        results = model.answer(question, texts, top_k=top_k, threshold=threshold, progress=advance)
-    for (name, text), found in zip(contexts, results, strict=True):
-        record = {"question": question, "context": name, **found.to_dict()}
-        yield record, _answer_lines(found, text, f"  {name}" if len(contexts) > 1 else "")
+    contexts = whole_texts(texts, files)
+    several = len(contexts.first(2)) > 1
+    answer = partial(model.answer, question)
+    for one, found in each("reading", contexts, answer, top_k=top_k, threshold=threshold):
+        record = {"question": question, "context": one.source, **found.to_dict()}
+        yield record, _answer_lines(found, one.text, f"  {one.place}" if several else "")
 
 
 def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
@@ -68,7 +73,7 @@ def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
 
 @app.verb
 def fill(
-    texts: Texts,
+    texts: GivenTexts,
     model: Loaded,
     top_k: int = Option(5, help="How many words to show for each mask."),
     candidates: str | None = Option(None, help="Rank only these words, separated by commas."),
@@ -79,11 +84,10 @@ def fill(
     Example: `clearhead fill "If you don't want to inhale virus, wear a [MASK]."`
     """
     if int8:
-        model = quantised(model, "fill", texts)
-    with progress("filling", len(texts)) as advance:
-        results = model.fill(texts, top_k=top_k, candidates=comma_separated(candidates), progress=advance)
-    for text, found in zip(texts, results, strict=True):
-        yield {"text": text, **found.to_dict()}, _filled_lines(text, found)
+        model = quantised(model, "fill", sample(texts))
+    own = comma_separated(candidates)
+    for one, found in each("filling", texts, model.fill, top_k=top_k, candidates=own):
+        yield {**one.record(), **found.to_dict()}, _filled_lines(one.text, found)
 
 
 def _filled_lines(text: str, found: "Filled") -> Iterator[Line]:
@@ -94,7 +98,7 @@ def _filled_lines(text: str, found: "Filled") -> Iterator[Line]:
 
 @app.verb
 def classify(
-    texts: Texts,
+    texts: GivenTexts,
     model: LoadedWithSkill,
     top_k: int | None = Option(None, help="How many labels to show. Default: the best; all with --json."),
     labels: str | None = Option(None, help="Labels of your own, separated by commas, for zero-shot classification."),
@@ -108,23 +112,22 @@ def classify(
 
     own = [label for label in comma_separated(labels) or [] if label]
     if int8 and labels is None:
-        model = quantised(model, "classify", texts)
+        model = quantised(model, "classify", sample(texts))
     elif int8:
-        model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in texts for label in own))
+        model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in sample(texts) for label in own))
     use: Any = model.classify if labels is None else partial(model.zero_shot, labels=own)
-    with progress("classifying", len(texts)) as advance:
-        results = use(texts, top_k=top_k, progress=advance)
-    for text, found in zip(texts, results, strict=True):
+    for one, found in each("classifying", texts, use, top_k=top_k):
         best = list(found.scores.items())[: top_k or 1]
-        yield {"text": text, **found.to_dict()}, (scored(score, f"{label:<15}", shorten(text)) for label, score in best)
+        shown = shorten(one.text)
+        yield {**one.record(), **found.to_dict()}, (scored(score, f"{label:<15}", shown) for label, score in best)
 
 
 @app.verb
 def tag(
-    texts: Texts,
+    texts: GivenTexts,
     model: LoadedWithSkill,
     aggregation_strategy: str = Option("first", help="How tokens become entities: first, simple, average or max."),
-    words: bool = Option(False, "--words", help="Show every word's label, not the entities."),
+    words: bool | None = Option(None, "--words/--no-words", help=_WORDS, show_default=False),
     int8: Int8Option = False,
 ) -> Rows:
     """Find the entities of texts of any length, or label every word.
@@ -132,25 +135,27 @@ def tag(
     Example: `clearhead tag "Ada Lovelace lived in London."`
     """
     if int8:
-        model = quantised(model, "tag", texts)
-    with progress("tagging", len(texts)) as advance:
-        results = model.tag(texts, aggregation_strategy=aggregation_strategy, progress=advance)  # type: ignore[call-overload]
-    for text, found in zip(texts, results, strict=True):
-        yield {"text": text, **found.to_dict()}, _tag_lines(text, found, words=words)
+        model = quantised(model, "tag", sample(texts))
+    for one, found in each("tagging", texts, model.tag, aggregation_strategy=aggregation_strategy):
+        record = {**one.record(), **found.to_dict()}
+        if words is False:
+            del record["words"]
+        yield record, _tag_lines(one, found, words=bool(words))
 
 
-def _tag_lines(text: str, found: "Tagged", *, words: bool) -> Iterator[Line]:
+def _tag_lines(one: Text, found: "Tagged", *, words: bool) -> Iterator[Line]:
+    where = f"  {one.place}" if one.place else ""
     if in_colour():
-        yield marked(text, [Mark(one.start, one.end, one.label) for one in found.entities])
-    for one in found.words if words else found.entities:
-        yield scored(one.score, f"{one.label:<9}", f"{one.text}  ({one.start}–{one.end})")
+        yield marked(one.text, [Mark(entity.start, entity.end, entity.label) for entity in found.entities])
+    for part in found.words if words else found.entities:
+        yield scored(part.score, f"{part.label:<9}", f"{part.text}  ({part.start}–{part.end}){where}")
 
 
 @app.verb
 def compare(
     *,
-    first: str = Argument(..., callback=nonempty, help="One text."),
-    second: str = Argument(..., callback=nonempty, help="The other text."),
+    first: Annotated[str, Argument(callback=nonempty, help="One text."), SAID],
+    second: Annotated[str, Argument(callback=nonempty, help="The other text."), SAID],
     model: LoadedWithSkill,
     top_k: int | None = Option(None, help="How many labels to show."),
 ) -> Rows:
@@ -166,8 +171,8 @@ def compare(
 @app.verb
 def choose(
     *,
-    context: str = Argument(..., callback=nonempty, help="What comes before."),
-    candidates: list[str] = Argument(..., help="The candidates."),
+    context: Annotated[str, Argument(callback=nonempty, help="What comes before."), SAID],
+    candidates: Annotated[list[str], Argument(help="The candidates."), SAID],
     model: Loaded,
 ) -> Rows:
     """Choose the candidate that fits a context best.

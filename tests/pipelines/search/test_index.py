@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask
 from clearhead.pipelines.search.index import Index
-from clearhead.pipelines.search.passages import Document, read_documents
 from pipelines.peers import SENTENCES, peers
 from text.strategies import any_strings
 
@@ -193,43 +192,3 @@ def test_one_search_needs_no_index(model):
 def test_half_precision_is_still_the_same_model(index, folder, tmp_path):
     index.save(tmp_path)
     assert Index.load(tmp_path, ch.load(folder, dtype=torch.bfloat16)).search("the bank")
-
-
-def test_documents_of_files_and_folders(tmp_path):
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "b.txt").write_bytes(b"one\r\ntwo")
-    (tmp_path / "deep" / "a.md").write_text("# three")
-    (tmp_path / "c.jsonl").write_text('{"text": "four", "id": 7}\n\n{"text": "five"}\n')
-    (tmp_path / "ignored.py").write_text("print()")
-    assert list(read_documents([tmp_path])) == [
-        Document("one\r\ntwo", str(tmp_path / "b.txt")),
-        Document("four", "7"),
-        Document("five", f"{tmp_path / 'c.jsonl'}:3"),
-        Document("# three", str(tmp_path / "deep" / "a.md")),
-    ]
-    assert next(read_documents([tmp_path / "ignored.py"])).text == "print()"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"text": "a"}\nnonsense', "line 2 is not JSON"),
-        ('{"id": 3}', 'no string under "text"'),
-        ('{"text": "a", "id": []}', "no string or number"),
-    ],
-)
-def test_bad_lines_are_named(tmp_path, content, message):
-    file = tmp_path / "lines.jsonl"
-    file.write_text(content)
-    with pytest.raises(BadInput, match=message):
-        list(read_documents([file]))
-
-
-def test_missing_files_and_empty_folders(tmp_path):
-    with pytest.raises(NotFound, match=r"holds no .txt, .md, .jsonl file"):
-        list(read_documents([tmp_path]))
-    with pytest.raises(NotFound, match="There is no file"):
-        list(read_documents([tmp_path / "no.txt"]))
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadInput, match="is not UTF-8 text"):
-        list(read_documents([tmp_path]))

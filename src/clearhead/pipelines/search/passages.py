@@ -1,66 +1,23 @@
-"""Documents out of files, and documents cut into passages."""
+"""Documents cut into passages."""
 
-import io
-import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import BinaryIO
 
-from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import content_suffix, decompressed, text_field
+from clearhead.data.documents import Document as Document
+from clearhead.data.documents import read_documents as read_documents
+from clearhead.errors import BadInput, require
 from clearhead.text.sentences import sentence_spans
 
 LONGEST = 800  # characters; about 200 tokens of English, of which the usual sentence encoder reads 256
 
 Span = tuple[int, int]
 
-_IN_FOLDERS = (".txt", ".md", ".jsonl")
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LINE = re.compile(r"\S.*")
 _HEADING = re.compile(r"#{1,6}\s")  # as markdown writes them
 _SENTENCE_ENDS = tuple(".!?…:;,。！？｡؟۔।॥\"'”’»)")
 _TITLE = 100  # characters that a heading has at most
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A text, and where it comes from: a file, or a file and a line."""
-
-    text: str
-    source: str
-
-
-def read_documents(names: Iterable[str | Path]) -> Iterator[Document]:
-    """The documents of files and folders, in order; a folder's .txt, .md and .jsonl files by name, its folders too.
-
-    A line of .jsonl is an object with "text"; its source is its "id" if it has one, else the file and the line.
-    """
-    for path in map(Path, names):
-        inside = (one for one in path.rglob("*") if one.is_file() and content_suffix(one) in _IN_FOLDERS)
-        files = sorted(inside) if path.is_dir() else [path]
-        require(bool(files), f"{path} holds no {', '.join(_IN_FOLDERS)} file; name the files themselves", NotFound)
-        for file in files:
-            with decompressed(file) as (_, content):
-                if content_suffix(file) == ".jsonl":
-                    yield from _documents_by_line(file, content)
-                else:
-                    # bytes, not lines: offsets count the characters that are in the file, "\r\n" as two
-                    yield Document(content.read().decode("utf-8-sig"), str(file))
-
-
-def _documents_by_line(file: Path, content: BinaryIO) -> Iterator[Document]:
-    stream = io.TextIOWrapper(content, encoding="utf-8-sig")
-    for number, line in enumerate(stream, start=1):
-        if line.strip():
-            where = f"{file}, line {number}"
-            text, name = text_field(line, "text", where), json.loads(line).get("id")
-            fits = name is None or isinstance(name, str | int)
-            require(fits, f'{where} has an "id" that is no string or number.', BadInput)
-            yield Document(text, f"{file}:{number}" if name is None else str(name))
-    stream.detach()
 
 
 def cut_passages(text: str, longest: int = LONGEST) -> list[Span]:
