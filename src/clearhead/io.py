@@ -1,6 +1,7 @@
 """Files in and out: text and JSON read, compressed or not; whole files written or none; progress; optional imports."""
 
 import gzip
+import hashlib
 import importlib
 import io
 import json
@@ -124,6 +125,17 @@ def decompressed(path: Path, error: type[ClearheadError] = BadInput) -> Iterator
         raise error(f"{path} is a folder; name the files in it.") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as wrong:
         raise error(f"{path} cannot be read ({wrong}).") from None
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file as it is stored."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}; check the name.") from None
+    except OSError as wrong:
+        raise BadInput(f"{path} cannot be read ({wrong}).") from None
 
 
 class _Zstandard(io.RawIOBase):

@@ -533,10 +533,14 @@ class TrainingOptions:
     recipe: Path | None
     set_: list[str] | None
     device: str | None
+    restart: bool
+    more: bool
     shard: bool = False
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
+        one = not (self.restart and self.more)
+        require(one, "--restart begins anew and --more goes on; choose one of the two", BadInput)
         require(
             not self.shard or "WORLD_SIZE" in os.environ,
             "--shard needs several processes; start them with: torchrun --nproc-per-node 2 -m clearhead "
@@ -565,16 +569,21 @@ class TrainingOptions:
         if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
             machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
             started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
-        switches = given(shard=self.shard or None, tensorboard=self.tensorboard or None)
+        named = {name: getattr(self, name) for name in ("restart", "more", "shard", "tensorboard")}
+        switches = {name: value for name, value in named.items() if value}
         return {"device": pick_device(self.device), "command": shlex.join([*started, *sys.argv[1:]]), **switches}
 
 
 _SET = "Change one value of the recipe: --set train.learning_rate=3e-5."
+_RESTART = "Begin anew in a folder that holds another run, which is removed when this one is ready to begin."
+_MORE = "Go on from a run that is over, for the longer time that is asked for now: --set train.epochs=4 after 3."
 _SHARD = "Cut the network up among the processes that torchrun started, instead of copying it."
 _SINGLE = {
     "recipe": (Path | None, Option(None, help="A TOML file that changes the recipe by name.")),
     "set_": (list[str] | None, Option(None, "--set", help=_SET)),
     "device": (DeviceOption, None),
+    "restart": (bool, Option(False, "--restart", help=_RESTART)),
+    "more": (bool, Option(False, "--more", help=_MORE)),
 }
 _DISTRIBUTED = {
     "shard": (bool, Option(False, "--shard", help=_SHARD)),
@@ -582,6 +591,11 @@ _DISTRIBUTED = {
 }
 SingleTraining = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE)]
 Training = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE, **_DISTRIBUTED)]
+
+
+def was_over(result: "TrainResult") -> bool:
+    """Whether the run had ended before this command, which trained nothing."""
+    return result.exit != "interrupted" and result.began == result.step
 
 
 def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: object) -> Rows:
@@ -598,7 +612,8 @@ def training_rows(result: "TrainResult", out: Path, made: str = "", **facts: obj
         facts = facts or {"tokens": result.tokens}
         outcome = "run the same command again to go on" if interrupted else f"{made} in {out}"
         record = {"folder": str(out), "exit": result.exit, "steps": result.step, **facts}
-        yield record, [f"{result.exit} after {result.step:,} steps{counts}: {outcome}"]
+        before = " before, and trained no further" if was_over(result) else ""
+        yield record, [f"{result.exit}{before} after {result.step:,} steps{counts}: {outcome}"]
     if interrupted:
         raise typer.Exit(128 + (result.signal or signal.SIGINT))
 

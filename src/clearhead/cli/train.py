@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from clearhead.cli.options import CORPUS, Columns, Training, Verbs, one_file, progress, training_rows
+from clearhead.cli.options import CORPUS, Columns, Training, Verbs, one_file, progress, training_rows, was_over
 from clearhead.cli.render import Row, Rows, shorten
 from clearhead.errors import BadConfig, BadInput, require
 
@@ -78,7 +78,7 @@ def pretrain(
     else:
         size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=advance)
+            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=advance, restart=run.restart)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         trained, result = train(texts, words, out, plan, start=model, progress=advance, **keywords)
     yield from training_rows(result, out, repr(trained))
@@ -203,13 +203,14 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     from clearhead.training.distributed import first_process
     from clearhead.training.recipes.finetune import over_seeds, with_seed
 
-    measured = []
+    measured, over = [], []
     for seed in range(seeds):
         folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
         outcome = train(folder, recipe=recipe)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             yield from training_rows(outcome.result, folder)
         measured.append(outcome.metrics)
+        over.append(was_over(outcome.result))
     metrics = over_seeds(measured)
     if not first_process():
         return
@@ -219,7 +220,8 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
         record["deviations"] = {name: deviation for name, (_, deviation) in metrics.items()}
     spread = " ± {:.2f}" if seeds > 1 else ""
     lines = [f"{name:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
-    yield record, [f"wrote {out}", *lines]
+    told = f"{out} holds this run already, which was over: nothing was trained" if all(over) else f"wrote {out}"
+    yield record, [told, *lines]
 
 
 def _parallel_report(sets: "Mapping[str, Sequence[PairExample]]") -> Row:

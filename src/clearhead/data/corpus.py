@@ -9,12 +9,13 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from clearhead.data.tables import open_hub
 from clearhead.errors import BadInput, NotFound, require, valid_text
-from clearhead.io import BytesRead, Progress, content_suffix, decompressed, optional, text_field
+from clearhead.io import BytesRead, Progress, content_suffix, decompressed, file_digest, optional, text_field
 
 _SAMPLE = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
@@ -38,9 +39,13 @@ class Corpus:
         """Bytes of all files as stored, the measure of progress; hub data sets are not known before they are read."""
         return sum(source.stat().st_size for source in self.sources if isinstance(source, Path))
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What must stay the same for the documents to be the same: names, sizes and times of the files."""
-        return {"field": self.field, "sources": [_file_fingerprint(source) for source in self.sources]}
+    @cached_property
+    def digests(self) -> list[str]:
+        """SHA-256 of each file as stored: where these and the field are the same, the documents are.
+
+        A hub data set is not read for that: it is known by its name alone.
+        """
+        return [source if isinstance(source, str) else file_digest(source) for source in self.sources]
 
     def documents(self, progress: Progress | None = None) -> Iterator[str]:
         """Read the documents in order; `progress` is told of bytes as stored."""
@@ -78,13 +83,6 @@ def _find(name: str | Path) -> list[Path | str]:
         known = content_suffix(path) in _READERS
         require(known, f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.", BadInput)
     return [*found]
-
-
-def _file_fingerprint(source: Path | str) -> dict[str, Any]:
-    if isinstance(source, str):
-        return {"name": source}
-    stat = source.stat()
-    return {"name": str(source.resolve()), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
 
 def _lines(path: Path, content: BinaryIO) -> Iterator[str]:

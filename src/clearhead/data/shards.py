@@ -179,7 +179,8 @@ def find_shards(corpus: Corpus, tokenizer: Tokenizer, folder: str | Path) -> Sha
 
 
 def _fingerprint(corpus: Corpus, tokenizer: Tokenizer, shard_tokens: int) -> dict[str, Any]:
-    return {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens, **corpus.fingerprint()}
+    made = {"version": _VERSION, "tokenizer": tokenizer.digest, "shard_tokens": shard_tokens}
+    return {**made, "field": corpus.field, "sources": corpus.digests}
 
 
 def _earlier_manifest(folder: Path, fingerprint: dict[str, Any]) -> dict[str, Any] | None:

@@ -318,13 +318,24 @@ def refuse_another(
         hint = "go on from its end with --more, choose another folder, or begin anew in this one with --restart"
         require(more or not found, f"{told} is asked for; {hint}")
         return
-    told = "; ".join(f"{name}: {difference}" for name, difference in found.items())
-    require(not found, f"{folder} holds another run, which differs in {told}. Give what it began with, {_WAYS_OUT}")
+    refuse(folder, found)
+
+
+def refuse(folder: Path, found: Mapping[str, str]) -> None:
+    """Refuse a folder whose run differs, if it does."""
+    some = [f"{name}: {difference}" for name, difference in found.items()]
+    more = f"; and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
+    told = f"{folder} holds another run, which differs in {'; '.join(some[:_SHOWN])}{more}"
+    require(not found, f"{told}. Give what it began with, {_WAYS_OUT}")
 
 
 def differences(numbers: dict[str, Any], settings: Settings, fingerprint: Mapping[str, object]) -> dict[str, str]:
     """Tell what is not as it was when a checkpoint was written: by name, what it is and what it was."""
-    then, now = _flat(numbers["settings"], numbers["made_of"]), _flat(settings.to_json(), fingerprint)
+    return compare(_flat(numbers["settings"], numbers["made_of"]), _flat(settings.to_json(), fingerprint))
+
+
+def compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Tell what differs, by name; of what has a "sha256", that alone is compared, and its "name" is told."""
     names = [name for name in {**then, **now} if _identity(then.get(name)) != _identity(now.get(name))]
     return {name: _told(_shown(then.get(name)), _shown(now.get(name))) for name in names}
 

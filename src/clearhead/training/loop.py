@@ -91,6 +91,7 @@ def train(
     known = settings.metric is None or evaluate is not None
     require(known, f"metric {settings.metric!r} needs an evaluation; pass evaluate=")
     require(folder.is_dir() or not folder.exists(), f"{folder} is a file; give a folder to train in", BadInput)
+    require(not (restart and more), "a run goes on or begins anew; choose one of more and restart", BadInput)
     place = local_device(device)
     with (
         process_group(place) as ranks,

@@ -186,9 +186,9 @@ def as_toml(recipe: Any) -> str:
     return "".join(f"{name} = {text}\n" for name, text in written.items())
 
 
-def fingerprint(recipe: Any, data: Mapping[str, int]) -> dict[str, Any]:
-    """What a run that goes on must find as it was: its data and the recipe, of which the loop looks after `train`."""
-    return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")} | dict(data)
+def beside_training(recipe: Any) -> dict[str, Any]:
+    """Every value of a recipe by its dotted name, but for those of `train`, which the loop looks after."""
+    return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")}
 
 
 def _values(recipe: Any) -> dict[str, Any]:

@@ -99,6 +99,8 @@ def test_a_run_goes_on_with_the_recipe_and_data_it_began_with(base, tmp_path):
     with pytest.raises(BadConfig, match=message):
         finetune("classify", base, data, tmp_path / "out", recipe=replace(recipe, items=3))
     more = write(tmp_path / "more.jsonl", [*CLASSES, *CLASSES])
-    with pytest.raises(BadConfig, match="differs in the number of examples: 6 instead of 3"):
+    with pytest.raises(
+        BadConfig, match=r"the training data: .*more.jsonl \(6 examples\) instead of .*train.jsonl \(3 ex"
+    ):
         finetune("classify", base, more, tmp_path / "out", recipe=recipe)
     assert finetune("classify", base, data, tmp_path / "out", recipe=recipe).result.exit == "finished"

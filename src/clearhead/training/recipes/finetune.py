@@ -16,7 +16,6 @@ from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, describe, label_of
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Metrics
-from clearhead.hub.card import write_card
 from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
@@ -27,11 +26,14 @@ from clearhead.pipelines.model import Model
 from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
+    check_measured,
+    fingerprint,
     is_done,
     run,
     save_with_card,
     training_section,
     without_attention_dropout,
+    write_own_card,
 )
 from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, ObjectiveOptions, Reader, TaskSpec
 from clearhead.training.settings import NEVER, Every, Settings
@@ -98,7 +100,14 @@ def finetune(
         batches,
         recipe,
         out,
-        data={"the number of examples": len(training)},
+        made_of=fingerprint(
+            recipe,
+            data={"the training data": (data, training), "the development data": (dev, validation)},
+            start=[find(source)],
+            tokenizers=[model.tokenizer],
+            labels=None if labels is None else labels.names,
+            **{"the task": task},
+        ),
         settings=_evaluate_each_epoch(recipe.train, batches),
         evaluate=partial(EVALUATIONS[task], model, validation) if validation else None,
         **options,
@@ -110,7 +119,7 @@ def finetune(
         model = Model(load_skill(start, out))  # as it will be read again
     else:
         remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
-    metrics = EVALUATIONS[task](model, validation) if validation else {}
+    metrics = EVALUATIONS[task](model, validation) if validation and result.failure is None else {}
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if validation:
@@ -119,7 +128,8 @@ def finetune(
         if skill_for is None:
             save_with_card(model, out, section, base_model=str(source))
         else:
-            write_card(section, out)
+            write_own_card(section, out)
+    check_measured(result, out)
     return FinetuneResult(model=model, result=result, metrics=metrics)
 
 

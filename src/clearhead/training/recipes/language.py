@@ -135,9 +135,8 @@ def pretrain_language(
     if model.family not in RECURRENT_FAMILIES:
         check_fit(model, recipe.length)
     task = TASKS[recipe.objective](model.network)
-    return model, train_on_text(
-        task, model, corpus, out, recipe, batches=partial(batches, recipe, tokenizer), **options
-    )
+    source, begun = partial(batches, recipe, tokenizer), () if start is None else [start]
+    return model, train_on_text(task, model, corpus, out, recipe, batches=source, start=begun, **options)
 
 
 def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:

@@ -92,10 +92,18 @@ def pretrain(
     if settings.compile is None:  # a minute of it is little of a pre-training
         gpu = options.get("device", "cpu").startswith("cuda")
         settings = replace(settings, compile=gpu and not options.get("shard", False))
-    of_split = partial(batches, recipe, tokenizer)
-    result = run.train_on_text(task, model, corpus, out, recipe, batches=of_split, settings=settings, **options)
-    if generator is not None and run.is_done(result):
-        generator.save(out / GENERATOR)
+    result = run.train_on_text(
+        task,
+        model,
+        corpus,
+        out,
+        recipe,
+        batches=partial(batches, recipe, tokenizer),
+        start=() if start is None else [folder for folder in (start, start / GENERATOR) if folder.is_dir()],
+        beside={} if generator is None else {GENERATOR: generator},
+        settings=settings,
+        **options,
+    )
     return model, result
 
 

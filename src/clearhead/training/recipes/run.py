@@ -1,8 +1,10 @@
 """The frame of every recipe: tokenise once, train in a folder, measure, and save the model with its card."""
 
+import hashlib
+import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,27 +15,34 @@ from torch import nn
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards, find_shards, tokenise
-from clearhead.errors import require
+from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.hub.card import model_card, write_card
 from clearhead.hub.config import read_config
-from clearhead.io import Progress, staged
+from clearhead.hub.remote import CARD
+from clearhead.hub.weights import digest
+from clearhead.io import Progress, file_digest, read_object, staged, write_json
 from clearhead.nn.attention import Attend
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compare, network_tensors, refuse
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
-from clearhead.training.settings import Settings, as_toml, fingerprint
+from clearhead.training.settings import Settings, as_toml, beside_training
 from clearhead.training.tasks.task import Task
+
+log = logging.getLogger(__name__)
 
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
 _CPU_TOKENS = 2048
 _PAUSE = 1.0  # seconds between two looks for what the first process writes
-_LAST = "tokenizer_config.json"  # put in place after tokenizer.json, so that a tokenizer with it is whole
+_VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
+_CARD_DIGEST = "card.json"
+_TRAINED = "## How it was trained"
 _SHOWN = 5  # files of a corpus
 
 
@@ -45,6 +54,8 @@ class RunOptions(TypedDict, total=False):
     progress: Progress | None  # told how many bytes of the corpus are tokenised
     tensorboard: bool
     command: str | None  # what the card says the run was started with
+    restart: bool  # begin anew where another run is, which goes when this one is ready to begin
+    more: bool  # go on from a run that is over, where the settings are longer than its
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +67,67 @@ class FinetuneResult:
     metrics: Metrics
 
 
+Examples = tuple[object, Sequence[Any]]  # the name of their file, and what was read from it
+
+
+def fingerprint(
+    recipe: Any,
+    *,
+    data: Mapping[str, Corpus | Examples],
+    start: Sequence[Path | Model] = (),
+    tokenizers: Sequence[Tokenizer],
+    labels: Sequence[str] | None = None,
+    **named: str,
+) -> dict[str, Any]:
+    """What makes a run the one it is, by names that a refusal can show; the loop adds the settings of training.
+
+    Content is compared, not names: of examples as they were read, of a corpus and the models in `start` as stored, of
+    tokenizers and labels in their order. `named` says what else tells two runs apart.
+    """
+    parts: dict[str, Any] = dict(named)
+    for name, source in data.items():
+        if isinstance(source, Corpus):
+            parts |= _corpus_parts(source, name)
+        else:
+            file, examples = source
+            told = {"name": f"{_listed(file)} ({len(examples):,} examples)", DIGEST: _examples_digest(examples)}
+            parts[name] = told if examples else None
+    if labels is not None:
+        parts["the labels"] = list(labels)
+    for name, model in zip(("the starting model", "its generator"), start, strict=False):
+        parts[name] = {"name": str(model), DIGEST: _weights_digest(model)}
+    for name, words in zip(("the tokenizer", "the tokenizer of the targets"), tokenizers, strict=False):
+        capitals = " with capitals" if words.tells_capitals else ""
+        parts[name] = {"name": f"{words.vocabulary:,} tokens{capitals}", DIGEST: words.digest + capitals}
+    if (config := getattr(recipe, "model", None)) is not None:
+        parts["the kind of model"] = type(config).__name__.removesuffix("Config")  # two may have the same sizes
+    return parts | beside_training(recipe)
+
+
+def _corpus_parts(corpus: Corpus, name: str = "the corpus") -> dict[str, Any]:
+    found = zip(corpus.sources, corpus.digests, strict=True)
+    parts = {f"file {i} of {name}": {"name": str(file), DIGEST: sha} for i, (file, sha) in enumerate(found, start=1)}
+    return {**parts, f"the field of {name}": corpus.field}
+
+
+def _listed(files: object) -> str:
+    return ", ".join(map(str, files)) if isinstance(files, list | tuple) else str(files)
+
+
+def _examples_digest(examples: Sequence[Any]) -> str:
+    sha = hashlib.sha256()
+    for example in examples:  # dataclasses of text, numbers and tuples, whose repr tells all
+        sha.update(repr(example).encode("utf-8", "surrogatepass"))
+    return sha.hexdigest()
+
+
+def _weights_digest(model: Path | Model) -> str:
+    if isinstance(model, Model):
+        return digest({name: tensor.cpu().contiguous() for name, tensor in network_tensors(model.network).items()})
+    files = [*sorted(model.glob("*.safetensors")), model / "config.json"]
+    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
+
+
 def train_on_text(
     task: Task,
     model: Model,
@@ -64,6 +136,8 @@ def train_on_text(
     recipe: Any,
     *,
     batches: Callable[[Shards, str], BatchSource],
+    start: Sequence[Path | Model] = (),
+    beside: Mapping[str, Model] | None = None,
     measured: bool = True,
     settings: Settings | None = None,
     facts: Mapping[str, str] | None = None,
@@ -72,13 +146,17 @@ def train_on_text(
 ) -> TrainResult:
     """Tokenise the corpus, train the task in `out`, and save the model with its card; a stopped run goes on.
 
-    `batches` makes those of a split, "train" or "validation", which is `measured`. For `settings` see `run`, for
-    `base_model` `save_with_card`; `facts` begin the card's table.
+    `batches` makes those of a split, "train" or "validation", which is `measured`. `start` is where weights come from,
+    `beside` the models that are saved in folders of these names in `out`. For `settings` see `run`, for `base_model`
+    `save_with_card`; `facts` begin the card's table.
     """
     told = model.tokenizer.tells_capitals
     require(not told, "raw text is read without its capitals; begin with the model that looked at none")
     without_attention_dropout(task.network)
     # the networks are there already: what does not fit together has been said before a corpus is read
+    made_of = fingerprint(recipe, data={"the corpus": corpus}, start=start, tokenizers=[model.tokenizer])
+    if not options.get("restart"):
+        check_same(out / RUN, settings or recipe.train, made_of, more=options.get("more", False))
     shards = tokenise_once(corpus, model.tokenizer, out / CORPUS, options.get("progress"))
     facts = {**(facts or {}), "corpus": corpus_fact(corpus, shards.tokens)}
     evaluate = None
@@ -86,11 +164,14 @@ def train_on_text(
         validation = batches(shards, "validation")
         evaluate = partial(validation_metrics, task, validation, options.get("device", "cpu"))
         facts["measured on"] = "text of the corpus that was held out"
-    data, source = {"the corpus in tokens": shards.tokens}, batches(shards, "train")
-    result = run(task, source, recipe, out, data=data, settings=settings, evaluate=evaluate, **options)
+    source = batches(shards, "train")
+    result = run(task, source, recipe, out, made_of=made_of, settings=settings, evaluate=evaluate, **options)
     if is_done(result):
         section = training_section(recipe, result, facts, last_metrics(out / RUN, result), options.get("command"))
         save_with_card(model, out, section, base_model=base_model)
+        for name, other in (beside or {}).items():
+            other.save(out / name)
+    check_measured(result, out)
     return result
 
 
@@ -100,14 +181,15 @@ def run(
     recipe: Any,
     out: Path,
     *,
-    data: Mapping[str, int],
+    made_of: Mapping[str, object],
     settings: Settings | None = None,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
     **options: Unpack[RunOptions],
 ) -> TrainResult:
     """Train in `out`, by `recipe.train` unless other settings are given; the network is left in evaluation mode.
 
-    `data` tells the size of what is trained on, by names that an error can show: another size is another run.
+    `made_of` is the run's `fingerprint`. What the last evaluation fails by is in the result: `check_measured` raises
+    it, when the model is saved.
     """
     result = train(
         task,
@@ -116,12 +198,27 @@ def run(
         out / RUN,
         device=options.get("device", "cpu"),
         shard=options.get("shard", False),
-        fingerprint=fingerprint(recipe, data),
+        fingerprint=made_of,
         evaluate=evaluate,
         report=Report(out / RUN, tensorboard=options.get("tensorboard", False)),
+        restart=options.get("restart", False),
+        more=options.get("more", False),
+        raise_failure=False,
     )
     task.network.eval()
     return result
+
+
+def check_measured(result: TrainResult, out: Path) -> None:
+    """Raise what the last evaluation failed by, and say that the model is there all the same."""
+    if result.failure is None:
+        return
+    told = f"the model is trained and saved in {out}, but measuring it failed"
+    todo = f"measure it with clearhead evaluate --model {out}, or run the same command again, which will train nothing"
+    if isinstance(result.failure, ClearheadError):
+        raise BadInput(f"{told}: {str(result.failure).rstrip('.')}; {todo}") from result.failure
+    result.failure.add_note(f"{told}; {todo}")
+    raise result.failure
 
 
 def is_done(result: TrainResult) -> bool:
@@ -148,20 +245,38 @@ def validation_metrics(task: Task, validation: BatchSource, device: str) -> dict
 
 
 def learn_vocabulary_once(
-    corpus: Corpus, folder: Path, *, size: int, kind: str = "wordpiece", progress: Progress | None = None
+    corpus: Corpus,
+    out: Path,
+    *,
+    size: int,
+    kind: str = "wordpiece",
+    progress: Progress | None = None,
+    restart: bool = False,
 ) -> Tokenizer:
-    """Train a tokenizer on the corpus and save it in `folder`; one that is there already is taken.
+    """Train a tokenizer on the corpus for a run in `out`; one learnt there from the same text is taken.
 
     BERT's kind makes all letters small; the others write too, and keep them.
     """
-    if first_process() and not (folder / _LAST).is_file():
+    folder, made_of = out / CORPUS, {**_corpus_parts(corpus), "vocabulary": size, "the kind of tokenizer": kind}
+    if first_process() and (found := compare(_learnt_from(folder), made_of)):
+        if checkpoints(out / RUN) and not restart:
+            refuse(out / RUN, found)
         small = kind == "wordpiece"
         words = train_tokenizer(texts=corpus.documents(progress), kind=kind, vocabulary=size, lowercase=small)
+        (folder / _VOCABULARY).unlink(missing_ok=True)  # it tells of what is replaced
         with staged(folder) as stage:
             words.save(stage)
-    while not (folder / _LAST).is_file():
+            write_json(made_of, stage / _VOCABULARY)
+    while compare(_learnt_from(folder), made_of):
         time.sleep(_PAUSE)
     return Tokenizer.from_folder(folder)
+
+
+def _learnt_from(folder: Path) -> dict[str, Any]:
+    try:
+        return read_object(folder / _VOCABULARY)
+    except NotFound:
+        return {}
 
 
 def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None) -> Shards:
@@ -210,7 +325,7 @@ def without_attention_dropout(network: nn.Module) -> None:
 
 
 def save_with_card(model: Model, folder: Path, section: str, *, base_model: str | None = None) -> None:
-    """Save the model and, where there is none yet, a README.md that says what it is, with a section on its training.
+    """Save the model and, where there is none by hand, a README.md that says what it is and how it was trained.
 
     `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
     """
@@ -222,7 +337,21 @@ def save_with_card(model: Model, folder: Path, section: str, *, base_model: str 
         sentences=model.checkpoint.sentence is not None,
         base_model=None if base_model is None or Path(base_model).exists() else base_model,
     )
-    write_card(f"{card}\n{section}", folder)
+    write_own_card(f"{card}\n{section}", folder)
+
+
+def write_own_card(card: str, folder: Path) -> None:
+    """Write the card of a run in place of an earlier one of the folder's runs; one by hand stays."""
+    path, note = folder / CARD, folder / RUN / _CARD_DIGEST
+    if path.is_file() and note.is_file() and read_object(note).get(DIGEST) == file_digest(path):
+        path.unlink()
+    stays = path.is_file() and path.read_text(encoding="utf-8") != card
+    if stays and _TRAINED in path.read_text(encoding="utf-8"):
+        log.warning("%s was not written by this run and stays as it is; delete it to have it written anew", path)
+    write_card(card, folder)
+    if not stays and note.parent.is_dir():
+        with staged(note.parent) as stage:
+            write_json({DIGEST: file_digest(path)}, stage / note.name)
 
 
 def training_section(
@@ -234,13 +363,14 @@ def training_section(
 ) -> str:
     """Write what a card says of training, in markdown; `facts` are rows such as "training data"."""
     length = f"{result.step:,} steps, {result.tokens:,} tokens, {result.elapsed / 60:,.2f} minutes ({result.exit})"
-    parts = [_table("training", "", {**facts, "length": length, "seed": str(recipe.train.seed)})]
+    before = {"went on from": "; then ".join(result.parts)} if result.parts else {}
+    parts = [_table("training", "", {**facts, "length": length, **before, "seed": str(recipe.train.seed)})]
     numbers = {name: f"{value:,.3f}".rstrip("0").rstrip(".") for name, value in metrics.items()}
     parts.append(_table("figure", "value", numbers) if numbers else "It was not measured.")
     if command is not None:
         parts.append(f"```sh\n{command}\n```")
     parts.append(f"The recipe, as `--recipe` reads it:\n\n```toml\n{as_toml(recipe)}```")
-    return "## How it was trained\n\n" + "\n\n".join(parts) + "\n"
+    return f"{_TRAINED}\n\n" + "\n\n".join(parts) + "\n"
 
 
 def last_metrics(folder: Path, result: TrainResult) -> dict[str, float]:

@@ -31,7 +31,16 @@ from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
-from clearhead.training.recipes.run import FinetuneResult, RunOptions, is_done, run, save_with_card, training_section
+from clearhead.training.recipes.run import (
+    FinetuneResult,
+    RunOptions,
+    check_measured,
+    fingerprint,
+    is_done,
+    run,
+    save_with_card,
+    training_section,
+)
 from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import Translation
 
@@ -111,11 +120,19 @@ def translate(
     evaluate = None
     if measured:
         evaluate = partial(_metrics, task, _batches(measured, tokenizers, recipe), options.get("device", "cpu"))
-    sizes = {"the number of pairs": len(pairs)}
-    result = run(task, _batches(pairs, tokenizers, recipe), recipe, out, data=sizes, evaluate=evaluate, **options)
+    made_of = fingerprint(
+        recipe,
+        data={"the training data": (data, pairs), "the development data": (dev, measured)},
+        start=[find(model)] if recipe.model is None else (),
+        tokenizers=tokenizers[: 2 if recipe.model is None else 1],
+        **({} if recipe.model is None else {"the new model": str(model)}),
+    )
+    source = _batches(pairs, tokenizers, recipe)
+    result = run(task, source, recipe, out, made_of=made_of, evaluate=evaluate, **options)
     if result.exit == "interrupted":
         return FinetuneResult(model=translator, result=result, metrics={})
-    found = {} if evaluate is None else evaluate() | _bleu(translator, measured, recipe)
+    known = evaluate is not None and result.failure is None
+    found = evaluate() | _bleu(translator, measured, recipe) if evaluate is not None and known else {}
     if is_done(result):
         facts = {"task": "translation", "training data": _named(data, pairs)}
         facts |= {"made from": str(model)} if recipe.model is None else {}
@@ -124,6 +141,7 @@ def translate(
         save_with_card(translator, out, section, base_model=str(model) if recipe.model is None else None)
         if recipe.model is None:
             _keep_targets(find(model), out)
+    check_measured(result, out)
     return FinetuneResult(model=translator, result=result, metrics=found)
 
 
