@@ -25,6 +25,7 @@ import clearhead
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.data.formats import read_conll
+from clearhead.data.tags import recognised
 from clearhead.pipelines.word_vectors import ContextualWords, WordVectors
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.finetune import over_seeds
@@ -161,7 +162,7 @@ def main() -> None:
         read_wic(options.wic, part, options.pairs if part == "train" else None) for part in ("train", "dev")
     )
     names = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
-    tagged = {part: read_conll(options.conll / name, iob2=True) for part, name in names.items()}
+    tagged = {part: recognised(read_conll(options.conll / name)) for part, name in names.items()}
     if options.sentences:
         tagged["train"] = tagged["train"][: options.sentences]
     for name, read in readers(options):

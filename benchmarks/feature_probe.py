@@ -21,6 +21,7 @@ import torch
 
 import clearhead
 from clearhead.data.formats import read_conll
+from clearhead.data.tags import recognised
 from clearhead.training.recipes.finetune import over_seeds
 from probing import Probe, mix, probe_tags, word_states
 from real_weights import minilm
@@ -66,8 +67,8 @@ def main() -> None:
     folder = options.model or minilm()
     shown = "/".join(folder.parts[-2:])  # many a folder is called "model"
     model = clearhead.load(folder, device=options.device)
-    training = read_conll(options.train, iob2=True)[: options.sentences]
-    dev = read_conll(options.dev, iob2=True)
+    training = recognised(read_conll(options.train))[: options.sentences]
+    dev = recognised(read_conll(options.dev))
     start = time.perf_counter()
     states, states_dev = word_states(model, training), word_states(model, dev)
     tagger = f"BiLSTM 2 × {options.lstm}" if options.lstm else "linear"

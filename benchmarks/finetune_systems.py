@@ -195,7 +195,8 @@ def features(encoded: TokenizedDataset) -> list[dict[str, Any]]:
 def score(run: Run, task: Task, folder: Path, tests: dict[str, Path]) -> dict[str, float]:
     model = clearhead.load(folder, device=run.device)
     figures = {
-        name: EVALUATIONS[task.kind](model, TASK_SPECS[task.kind].read(path, {})) for name, path in tests.items()
+        name: EVALUATIONS[task.kind](model, TASK_SPECS[task.kind].read(path, {})).metrics
+        for name, path in tests.items()
     }
     return {f"{name} {metric}": figures[name][metric] for name in tests for metric in task.metrics}
 

@@ -177,7 +177,7 @@ def downstream(name: str, options: argparse.Namespace) -> None:
                     device=options.device,
                 )
             model.network.eval()
-            figures = EVALUATIONS[what.kind](model, held_out)
+            figures = EVALUATIONS[what.kind](model, held_out).metrics
             row = {"task": name, "variant": variant, "seed": seed, "seconds": run.elapsed, "tokens": run.tokens}
             with options.out.open("a") as file:
                 file.write(json.dumps({**row, "figure": figures[what.metrics[-1]]}) + "\n")

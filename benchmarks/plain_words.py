@@ -10,6 +10,7 @@ from pathlib import Path
 import clearhead
 from clearhead.data.examples import WordsExample
 from clearhead.data.formats import read_conll
+from clearhead.data.tags import recognised
 from clearhead.pipelines.token_classification import Labelled, Tagged, entities_of
 
 Place = tuple[int, int, str]
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take each so manieth sentence")
     parser.add_argument("--model", help="default: the built-in one")
     given = parser.parse_args()
-    model, sentences = clearhead.load(given.model), read_conll(given.data, iob2=True)[:: given.every]
+    model, sentences = clearhead.load(given.model), recognised(read_conll(given.data))[:: given.every]
     words = [list(sentence.words) for sentence in sentences]
     print(f"{len(sentences)} sentences")
     print(f"as words   {f1(sentences, model.tag(words)):.1f}")

@@ -8,7 +8,7 @@ import pytest
 
 from clearhead import load
 from clearhead.evaluation.perplexity import evaluate_texts
-from pipelines.peers import SENTENCES, peers
+from pipelines.peers import SENTENCES, TAGS, peers
 from pipelines.writers import TEXTS, recurrent_folder, translator
 
 cli = importlib.import_module("clearhead.cli.evaluate")
@@ -78,9 +78,93 @@ def test_labels_of_another_name_are_no_bad_model(run, built_in, tmp_path, task):
     path.write_text(json.dumps({"text": "a film", "label": wrong}) + "\n", encoding="utf-8")
     code, _, err = run("evaluate", task, "--data", path, "--device", "cpu")
     assert code == 2
-    assert "no label of the data (pos) is one of the model's (" in err
+    assert "error: the data has labels that the model does not know: 'pos' (1 examples, the first: " in err
+    assert (
+        "films.jsonl, line 1); it knows 'negative', 'positive'. Rename them, take these examples out, or count" in err
+    )
     path.write_text(json.dumps({"text": "a film", "label": right}) + "\n", encoding="utf-8")
     assert run("evaluate", task, "--data", path, "--device", "cpu")[0] == 0
+
+
+LABELS = ("no", "perhaps", "yes")
+
+
+def labelled(path, labels):
+    path.write_text(
+        "".join(f"{json.dumps({'text': t, 'label': n})}\n" for t, n in zip(SENTENCES, labels, strict=False))
+    )
+    return path
+
+
+def test_classes_and_confusion_are_there_and_predictions_score_alike(run, tmp_path):
+    data = labelled(tmp_path / "dev.jsonl", ("no", "perhaps", "yes", "no"))
+    model = ["--model", peers("BertForSequenceClassification", LABELS, seed=1).folder, "--device", "cpu"]
+    for name in ("said.jsonl", "said.tsv"):
+        written = tmp_path / name
+        found = json.loads(run("evaluate", "classify", "--data", data, *model, "--predictions", written, "--json")[1])
+        assert found["average"] == "macro"
+        assert found["confusion"]["labels"] == list(LABELS)
+        assert {label: score["support"] for label, score in found["classes"].items()} == {
+            "no": 2,
+            "perhaps": 1,
+            "yes": 1,
+        }
+        alone = json.loads(run("evaluate", "classify", "--data", data, "--predictions", written, "--json")[1])
+        same = ("accuracy", "f1", "matthews", "average", "classes", "confusion")
+        assert [alone[name] for name in same] == [found[name] for name in same]
+    rows = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [row.keys() for row in rows] == [{"text", "gold", "predicted", "score"}] * 4
+    out = run("evaluate", "classify", "--data", data, *model)[1]
+    assert "f1 (macro)" in out
+    assert "class    precision  recall" in out
+    assert "is ↓  said →  no  perhaps  yes" in out
+
+
+def test_unknown_labels_are_refused_or_counted_and_said(run, tmp_path):
+    data = labelled(tmp_path / "dev.jsonl", ("no", "maybe", "yes", "maybe"))
+    model = ["--model", peers("BertForSequenceClassification", LABELS, seed=1).folder, "--device", "cpu"]
+    code, out, err = run("evaluate", "classify", "--data", data, *model)
+    assert (code, out) == (2, "")
+    assert f"does not know: 'maybe' (2 examples, the first: {data}, line 2); it knows 'no', 'perhaps', 'yes'" in err
+    options = ["evaluate", "classify", "--data", data, *model, "--allow-unknown-labels"]
+    assert json.loads(run(*options, "--json")[1])["unknown_labels"] == {"maybe": 2}
+    assert "labels that the model does not know count as wrong: maybe (2 examples)" in run(*options)[1]
+
+
+def test_tags_in_the_columns_of_conlleval(run, tmp_path):
+    data, written = tmp_path / "dev.conll", tmp_path / "said.txt"
+    data.write_text("Ada NNP B-PER\nlived VBD O\n\nin IN O\nRome NNP B-LOC\n", encoding="utf-8")
+    model = ["--model", peers("BertForTokenClassification", TAGS).folder, "--device", "cpu"]
+    found = json.loads(run("evaluate", "tag", "--data", data, *model, "--predictions", written, "--json")[1])
+    assert (found["average"], found["task"]) == ("micro", "tag")
+    assert [line.split()[:2] for line in written.read_text().split("\n") if line] == [
+        ["Ada", "B-PER"],
+        ["lived", "O"],
+        ["in", "O"],
+        ["Rome", "B-LOC"],
+    ]
+    assert json.loads(run("evaluate", "tag", "--data", data, "--predictions", written, "--json")[1]) == found
+    code, _, err = run("evaluate", "tag", "--data", data, "--label", "2", *model)
+    assert (code, "does not know: 'NNP' (2 examples, the first: " in err) == (2, True)
+
+
+def test_what_is_not_defined_is_null(run, tmp_path):
+    data = tmp_path / "dev.jsonl"
+    data.write_text("".join(json.dumps({"text": text, "score": 1.0}) + "\n" for text in SENTENCES[:2]))
+    folder = peers("BertForSequenceClassification", ("score",), "regression").folder
+    options = ["evaluate", "regress", "--data", data, "--model", folder, "--device", "cpu"]
+    assert json.loads(run(*options, "--json")[1])["pearson"] is None
+    assert "pearson           –  (one side is constant)" in run(*options)[1]
+
+
+def test_translations_go_into_a_file(run, tmp_path):
+    pairs, written = tmp_path / "pairs.tsv", tmp_path / "said.txt"
+    pairs.write_text("".join(f"{text}\t{text}\n" for text in TEXTS), encoding="utf-8")
+    options = ["evaluate", "translation", "--data", pairs, "--json"]
+    model = ["--model", translator_folder(tmp_path), "--device", "cpu"]
+    made = run(*options, *model, "--predictions", written)[1]
+    assert run(*options, "--predictions", written)[1] == made
+    assert json.loads(made).keys() == {"task", "data", "examples", "bleu", "chrf", "bleu_signature", "chrf_signature"}
 
 
 def test_perplexity_of_lines(run, folder, tmp_path):
@@ -177,9 +261,10 @@ def test_tables(run, tmp_path):
         ([], "name a task and its --data, or a --table"),
         (["translation", "--data", "x"], "the built-in model does not translate; name a --model that does"),
         (
-            ["tag", "--data", "x", "--predictions", "p"],
-            "--predictions belongs to the tasks answer and summaries, not to tag",
+            ["perplexity", "--data", "x", "--predictions", "p"],
+            "perplexity is of texts as they are, without --predictions",
         ),
+        (["answer", "--data", "{data}", "--predictions", "p.jsonl"], "There is no file p.jsonl to score; to write one"),
         (["summaries", "--data", "x", "--nbest", "n"], "--nbest belongs to the task answer, not to summaries"),
         (["summaries", "--data", "x", "--skill", "spam"], "leave --skill and --label out"),
         (["summaries", "--data", "{data}", "--predictions", "p"], "has no column with a usual name for the summary"),

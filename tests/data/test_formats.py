@@ -20,7 +20,6 @@ from clearhead.data.formats import (
     read_squad,
     read_texts,
     read_words,
-    to_iob2,
 )
 from clearhead.errors import BadInput, NotFound
 
@@ -294,21 +293,12 @@ def test_documents(tmp_path):
         join_documents(read_conll(path))
 
 
-def test_iob2(file):
-    assert [example.tags for example in read_conll(file, iob2=True)] == [("B-ORG", "O"), ("B-PER", "B-PER")]
-
-
-@pytest.mark.parametrize(
-    ("iob1", "iob2"),
-    [
-        ("I-A I-A O I-A", "B-A I-A O B-A"),
-        ("I-A I-B B-B I-B", "B-A B-B B-B I-B"),
-        ("B-A I-A I-B", "B-A I-A B-B"),
-    ],
-)
-def test_to_iob2(iob1, iob2):
-    assert to_iob2(iob1.split()) == iob2.split()
-    assert to_iob2(iob2.split()) == iob2.split()
+def test_other_columns_by_their_numbers(file):
+    assert read_conll(file, tag=2)[0] == WordsExample(("EU", "rejects"), ("NNP", "VBZ"), opens=True)
+    assert read_conll(file, word=2, tag=3)[0] == WordsExample(("NNP", "VBZ"), ("I-NP", "I-VP"), opens=True)
+    assert [sentence.where for sentence in read_conll(file)] == [f"{file}, line 3", f"{file}, line 9"]
+    with pytest.raises(BadInput, match="line 3 has 4 columns, not 5; a word and a tag are needed"):
+        read_conll(file, tag=5)
 
 
 def test_tabs_keep_spaces_inside_words(tmp_path):
@@ -322,6 +312,7 @@ def test_tabs_keep_spaces_inside_words(tmp_path):
     [
         ("a O\nb\n", "line 2 has 1 columns, not 2 as before"),
         ("a\t\n", "line 1 has an empty word or tag"),
+        ("a\nb\n", "line 1 has 1 columns, not 2; a word and a tag are needed"),
         ("-DOCSTART- O\n\n", "has no sentences"),
     ],
 )

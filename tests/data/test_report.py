@@ -40,7 +40,7 @@ def test_texts():
         "  note      1 rows there more than once",
         "  note      1 rows also in train",
         "  note      1 rows with an empty text",
-        "  note      labels that train has not, which count as wrong: maybe",
+        "  note      labels that train has not, which are refused: maybe",
         "  example   the cat → yes",
     ]:
         assert line in text.splitlines()

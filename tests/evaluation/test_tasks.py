@@ -7,7 +7,7 @@ from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample,
 from clearhead.evaluation.tasks import EVALUATIONS
 from clearhead.io import in_wholes
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
-from pipelines.writers import gpt_folder
+from pipelines.writers import TEXTS, gpt_folder, translator
 
 LABELS = ("no", "yes")
 EXAMPLES = {
@@ -20,8 +20,8 @@ EXAMPLES = {
     "similar": [PairExample(text, SENTENCES[0], float(n)) for n, text in enumerate(SENTENCES)],
     "search": [TextExample(query, text, label=n) for query in SENTENCES[:2] for n, text in enumerate(SENTENCES[:3])],
     "instruct": [PairExample(text, "so") for text in SENTENCES],
-    "perplexity": [*SENTENCES, LONG],
     "summaries": [PairExample(LONG, text) for text in SENTENCES],
+    "translation": [PairExample(text, text) for text in TEXTS],
 }
 
 
@@ -39,6 +39,8 @@ def able(task, model):
             return peers("BertForMultipleChoice").ours
         case "instruct":
             return ch.load(gpt_folder())
+        case "translation":
+            return translator()
     return model
 
 

@@ -1,5 +1,7 @@
 """`clearhead evaluate`: the official metrics of a model on a task, or of answers in a file."""
 
+from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from clearhead.cli.options import (
+    AllowUnknownOption,
     Columns,
     DeviceOption,
     JsonOption,
@@ -19,11 +22,11 @@ from clearhead.cli.options import (
     pick_device,
     progress,
 )
-from clearhead.cli.render import Row, Rows
-from clearhead.errors import BadInput, require
+from clearhead.cli.render import Line, Row, Rows, aligned
+from clearhead.errors import BadInput, NotFound, require
 
 if TYPE_CHECKING:
-    from clearhead.evaluation.tasks import Metrics
+    from clearhead.evaluation.scores import Evaluated
 
 app = Verbs()
 _NBEST = "Of answer: a file for the model's 20 best; without --model or --skill, those to score."
@@ -50,11 +53,13 @@ def evaluate(
     skill: SkillOption = None,
     predictions: Path | None = Option(
         None,
-        help="Of answer: a file for the model's answers; without --model or --skill, the answers to score. Of "
-        "summaries likewise: one a line, or .jsonl.",
+        help="A file for what the model says; without --model or --skill, the predictions to score. JSON lines in a "
+        ".jsonl file; also SQuAD's .json (answer), conlleval's columns (tag), GLUE's .tsv (classify, regress, "
+        "similar), or one a line (translation).",
     ),
     nbest: Path | None = Option(None, help=_NBEST),
     no_answer: Path | None = Option(None, help=_NO_ANSWER),
+    allow_unknown_labels: AllowUnknownOption = False,
     documents: bool = Option(False, "--documents", help="Of tag: whole documents of a CoNLL file, not sentences."),
     columns: Columns,
     table: bool = Option(False, "--table", help=_TABLE),
@@ -84,31 +89,52 @@ def evaluate(
         raise BadInput("name a task and its --data, or a --table to print")
     files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
     by_model = model is not None or skill is not None
-    _check_options(task, model, skill, list(files), columns, documents=documents)
+    _check_options(task, model, skill, files, columns, documents=documents)
     if task == "summaries" and files and not by_model:
         yield _score_summaries(data, files["predictions"], columns.get("pair"))
         return
     examples = _read_examples(task, data, columns, documents=documents)
     if files and not by_model:
-        from clearhead.evaluation.squad import score_files
-
-        yield _row(task, data, len(examples), score_files(examples, **files))
+        yield _row(task, data, len(examples), _score_files(task, examples, files))
         return
+    from clearhead.evaluation.perplexity import evaluate_texts
+    from clearhead.evaluation.predictions import check_name, write_predictions
+    from clearhead.evaluation.scores import Evaluated
+    from clearhead.evaluation.squad import LISTED, write_nbest
     from clearhead.evaluation.tasks import EVALUATIONS
-    from clearhead.evaluation.translation import evaluate_translation
     from clearhead.pipelines.model import load
 
     if task != "translation":
         expect_many()
+    if predictions is not None:
+        check_name(task, predictions)
     loaded = load(model, skill=skill, device=pick_device(device))
     with progress("measuring", len(examples)) as advance:
-        if task != "translation":
-            measure: Any = EVALUATIONS[task]
-            yield _row(task, data, len(examples), measure(loaded, examples, progress=advance, **files))
-            return
-        found = evaluate_translation(loaded.generator, examples, progress=advance)
-    lines = [f"{name:<17} {found[name]:.2f}  {found[f'{name}_signature']}" for name in ("bleu", "chrf")]
-    yield {"task": task, "data": data, "examples": len(examples), **found}, lines
+        if task == "perplexity":
+            found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
+        else:
+            more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
+            allow = allow_unknown_labels
+            found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
+    if predictions is not None:
+        write_predictions(task, predictions, examples, found.predictions)
+    if nbest is not None:
+        write_nbest(nbest, {row["id"]: row["candidates"] for row in found.predictions})
+    yield _row(task, data, len(examples), found)
+
+
+def _score_files(task: str, examples: list[Any], files: dict[str, Path]) -> "Evaluated":
+    """Score predictions in a file, or in SQuAD's files of several kinds."""
+    from clearhead.evaluation.predictions import read_predictions
+    from clearhead.evaluation.scores import Evaluated
+    from clearhead.evaluation.squad import score_files
+    from clearhead.evaluation.tasks import EVALUATIONS
+
+    if task == "answer" and (len(files) > 1 or "predictions" not in files or files["predictions"].suffix != ".jsonl"):
+        return Evaluated(metrics=score_files(examples, **files))
+    path = files["predictions"]
+    require(path.is_file(), f"There is no file {path} to score; to write one, name a --model or --skill", NotFound)
+    return EVALUATIONS[task].score(examples, read_predictions(task, path, examples))
 
 
 _TEXTS_ALONE = {
@@ -119,17 +145,19 @@ _TEXTS_ALONE = {
 
 
 def _check_options(
-    task: str, model: str | None, skill: str | None, files: list[str], columns: Columns, *, documents: bool
+    task: str, model: str | None, skill: str | None, files: dict[str, Path], columns: Columns, *, documents: bool
 ) -> None:
     """Refuse options that mean nothing to the task."""
-    if files and task != "answer" and not (task == "summaries" and files == ["predictions"]):
-        owners = "tasks answer and summaries" if files[0] == "predictions" else "task answer"
-        raise BadInput(f"--{files[0].replace('_', '-')} belongs to the {owners}, not to {task}; leave it out")
+    for name in ("nbest", "no_answer"):
+        fits = name not in files or task == "answer"
+        require(fits, f"--{name.replace('_', '-')} belongs to the task answer, not to {task}; leave it out", BadInput)
+    fits = "predictions" not in files or task != "perplexity"
+    require(fits, "perplexity is of texts as they are, without --predictions; leave it out", BadInput)
     fits = not documents or task == "tag"
     require(fits, f"--documents belongs to the task tag, not to {task}; leave it out", BadInput)
     fits = (model is None and skill is None) or "no_answer" not in files
     require(fits, "--no-answer goes with --predictions to score; leave it out, or --model and --skill", BadInput)
-    fits = task != "translation" or model is not None
+    fits = task != "translation" or model is not None or "predictions" in files
     require(fits, "the built-in model does not translate; name a --model that does", BadInput)
     if task in _TEXTS_ALONE:
         names = "column names" if task == "perplexity" else "--label"
@@ -160,14 +188,47 @@ def _read_examples(task: str, data: list[str], columns: Columns, *, documents: b
 def _score_summaries(data: list[str], predictions: Path, column: str | None) -> Row:
     """ROUGE of the summaries in a file against the references: of two files, the second."""
     from clearhead.evaluation.rouge import read_summaries, score_summaries
+    from clearhead.evaluation.scores import Evaluated
 
     if len(data) > 2:
         raise BadInput(f"{len(data)} files are no references; give one, or the texts and their references")
     references = read_summaries(data[-1], column)
-    return _row("summaries", data, len(references), score_summaries(references, read_summaries(predictions)))
+    found = Evaluated(metrics=score_summaries(references, read_summaries(predictions)))
+    return _row("summaries", data, len(references), found)
 
 
-def _row(task: str, data: list[str], examples: int, metrics: "Metrics") -> Row:
-    record = {"task": task, "data": data[0] if len(data) == 1 else data, "examples": examples, **metrics}
-    lines = [f"{name:<17} {value:{',' if isinstance(value, int) else '.2f'}}" for name, value in metrics.items()]
-    return record, lines
+def _row(task: str, data: list[str], examples: int, found: "Evaluated") -> Row:
+    one = len(data) == 1 and task != "translation"
+    return {"task": task, "data": data[0] if one else data, "examples": examples, **found.to_dict()}, evaluated_lines(
+        found
+    )
+
+
+_MOST_SHOWN = 12  # classes whose confusion fits a terminal, and mistakes that are named where it does not
+
+
+def evaluated_lines(found: "Evaluated") -> Iterator[Line]:
+    """The metrics, what F1 they mean, each class, and which is taken for which."""
+    width = max(17, *map(len, found.named()))
+    for metric, value in found.metrics.items():
+        note = found.notes.get(f"{metric}_signature") or ("(one side is constant)" if isnan(value) else "")
+        yield f"{found.name(metric):<{width}} {'–' if isnan(value) else _figure(value)}  {note}".rstrip()
+    if found.unknown:
+        counted = [f"{label} ({count:,} examples)" for label, count in list(found.unknown.items())[:_MOST_SHOWN]]
+        more = f" and {len(found.unknown) - len(counted)} more" if len(found.unknown) > len(counted) else ""
+        yield f"labels that the model does not know count as wrong: {', '.join(counted)}{more}"
+    if found.classes:
+        rows = [(name, *map(_figure, score.to_dict().values())) for name, score in found.classes.items()]
+        yield from aligned(("class", "precision", "recall", "f1", "support"), rows)
+    if found.confusion is not None and len(found.confusion.labels) <= _MOST_SHOWN:
+        table = zip(found.confusion.labels, found.confusion.counts, strict=True)
+        yield from aligned(
+            ("is ↓  said →", *found.confusion.labels), [(n, *(f"{c:,}" for c in row)) for n, row in table]
+        )
+    elif found.confusion is not None:
+        mistakes = found.confusion.mistakes()[:_MOST_SHOWN]
+        yield from aligned(("is", "said", "times"), [(gold, guess, f"{count:,}") for gold, guess, count in mistakes])
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"

@@ -396,6 +396,8 @@ CHECKPOINT = "A checkpoint folder, or a name on the Hugging Face hub. Default: t
 ModelOption = Annotated[str | None, Option("--model", "-m", help=CHECKPOINT)]
 GENERATOR = "A checkpoint folder or hub name; the built-in model does not generate text."
 GeneratorOption = Annotated[str | None, Option("--model", "-m", help=GENERATOR)]
+UNKNOWN = "Count labels that the model does not know as wrong, and say how many; without it they are refused."
+AllowUnknownOption = Annotated[bool, Option("--allow-unknown-labels", help=UNKNOWN)]
 SkillOption = Annotated[str | None, Option(help="A skill of the model: its name, or a folder that holds one.")]
 INT8_SAMPLE = 200  # inputs on which int8 must agree
 INT8 = f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."

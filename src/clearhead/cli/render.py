@@ -7,15 +7,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
-Line = Union[str, "Text"]
+Cell = Union[str, "Text"]
+Line = Union[Cell, "Table"]
 Row = tuple[Mapping[str, Any], Iterable[Line]]  # one result: the object for programs, the lines for people
 Rows = Iterable[Row]
 
@@ -62,7 +64,26 @@ def shorten(text: str, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def scored(score: float, *columns: Line) -> Line:
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """A table after an empty line, names to the left and numbers to the right: with rules for people, else plain."""
+    yield ""
+    if in_colour():
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for place, name in enumerate(head):
+            table.add_column(name.translate(_CONTROLS), justify="right" if place else "left")
+        for row in rows:
+            table.add_row(*(cell.translate(_CONTROLS) for cell in row))
+        yield table
+        return
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        cells = [f"{cell:{'>' if place else '<'}{widths[place]}}" for place, cell in enumerate(row)]
+        yield "  ".join(cells).rstrip()
+
+
+def scored(score: float, *columns: Cell) -> Cell:
     """A probability and what it is the probability of: in colour with a bar for people, else in plain columns."""
     if not in_colour():
         return "  ".join([f"{score:.3f}", *map(str, columns)])

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from clearhead.cli.options import CORPUS, Columns, Training, Verbs, one_file, progress, training_rows, was_over
+from clearhead.cli.evaluate import evaluated_lines
+from clearhead.cli.options import (
+    CORPUS,
+    AllowUnknownOption,
+    Columns,
+    Training,
+    Verbs,
+    one_file,
+    progress,
+    training_rows,
+    was_over,
+)
 from clearhead.cli.render import Row, Rows, shorten
 from clearhead.errors import BadConfig, BadInput, require
 
@@ -161,6 +172,7 @@ def finetune(
         help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
         "unasked, separated by commas, or none.",
     ),
+    allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
     run: Training,
 ) -> Rows:
@@ -194,7 +206,8 @@ def finetune(
             yield report.to_dict(), [str(report)]
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
-        train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, skill_for=uses)
+        more: dict[str, Any] = {"skill_for": uses, "allow_unknown_labels": allow_unknown_labels}
+        train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     yield from _repeat(partial(train, **run.keywords()), plan, out, task=task, seeds=seeds)
 
 
@@ -203,24 +216,30 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     from clearhead.training.distributed import first_process
     from clearhead.training.recipes.finetune import over_seeds, with_seed
 
-    measured, over = [], []
+    measured: list[Any] = []
     for seed in range(seeds):
         folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
         outcome = train(folder, recipe=recipe)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             yield from training_rows(outcome.result, folder)
-        measured.append(outcome.metrics)
-        over.append(was_over(outcome.result))
-    metrics = over_seeds(measured)
+        measured.append(outcome)
+    metrics = over_seeds([outcome.metrics for outcome in measured])
     if not first_process():
         return
     means = {name: mean for name, (mean, _) in metrics.items()}
     record = {"folder": str(out), "task": task, "seeds": seeds, "figures": means}
+    over = all(was_over(outcome.result) for outcome in measured)
+    told = f"{out} holds this run already, which was over: nothing was trained" if over else f"wrote {out}"
+    found = measured[-1].evaluated
+    if found is not None and seeds == 1:
+        more = {name: value for name, value in found.to_dict().items() if name not in found.metrics}
+        yield record | more, [told, *evaluated_lines(found)]
+        return
     if seeds > 1:
         record["deviations"] = {name: deviation for name, (_, deviation) in metrics.items()}
     spread = " ± {:.2f}" if seeds > 1 else ""
-    lines = [f"{name:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
-    told = f"{out} holds this run already, which was over: nothing was trained" if all(over) else f"wrote {out}"
+    names = {name: name if found is None else found.name(name) for name in metrics}
+    lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]
 
 

@@ -134,6 +134,10 @@ def tag(
 
     Example: `clearhead tag "Ada Lovelace lived in London."`
     """
+    from clearhead.data.tags import are_plain
+
+    if words is None and are_plain(model.able("tag").labels or ()):
+        words = True  # there are no entities to show
     if int8:
         model = quantised(model, "tag", sample(texts))
     for one, found in each("tagging", texts, model.tag, aggregation_strategy=aggregation_strategy):

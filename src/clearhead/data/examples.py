@@ -1,7 +1,10 @@
-"""What fine-tuning learns from: one record per kind of task, and the labels of a task."""
+"""What fine-tuning learns from: one record per kind of task, and the labels of a task.
+
+`where` says where an example was read, as in "dev.csv, line 7", for messages.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -22,6 +25,7 @@ class TextExample:
     text: str
     pair: str | None = None
     label: Label = None
+    where: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class WordsExample:
     tags: tuple[str, ...] | None = None
     opens: bool = False  # whether a document begins with this sentence
     sentences: tuple[int, ...] = ()  # how many words each has, where there are several
+    where: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class QuestionExample:
     context: str
     answers: tuple[tuple[str, int], ...] = ()
     impossible: bool = False
+    where: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class ChoiceExample:
     context: str
     choices: tuple[str, ...]
     label: int | None = None
+    where: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class PairExample:
     first: str
     second: str
     score: float | None = None
+    where: str = field(default="", compare=False, repr=False)
 
 
 Example = TextExample | WordsExample | QuestionExample | ChoiceExample | PairExample

@@ -69,7 +69,7 @@ def read_texts(
     first, second = choose_texts(table, text, pair)
     target = choose(table, "label", label, CLASSES if parse is parse_class or parse is parse_classes else SCORES)
     seconds = [None] * len(table) if second is None else strings(table, second)
-    return list(map(TextExample, strings(table, first), seconds, _parsed(table, target, parse)))
+    return list(map(TextExample, strings(table, first), seconds, _parsed(table, target, parse), table.places()))
 
 
 def read_pairs(
@@ -79,7 +79,7 @@ def read_pairs(
     table = open_table(source)
     left, right = choose_texts(table, first, second, need_pair=True)
     scores = _parsed(table, choose(table, "score", score, SCORES[:-1]), parse_score)
-    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores))
+    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores, table.places()))
 
 
 def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
@@ -89,7 +89,7 @@ def read_instructions(source: str | Path, *, text: str | None = None, pair: str 
     answers = strings(table, answer)
     empty = next((row for row, one in enumerate(answers) if not one.strip()), None)
     require(empty is None, f"{table.where(empty or 0)} has an empty answer; fill it, or leave it out.", BadInput)
-    return list(map(PairExample, strings(table, prompt), answers))
+    return list(map(PairExample, strings(table, prompt), answers, [None] * len(table), table.places()))
 
 
 def read_words(source: str | Path, *, words: str | None = None, tags: str | None = None) -> list[WordsExample]:
@@ -97,13 +97,15 @@ def read_words(source: str | Path, *, words: str | None = None, tags: str | None
     table = open_table(source)
     sentences = _lists(table, need(table, "words", words, ("words", "tokens")))
     target = choose(table, "tags", tags, ("tags", "ner_tags", "pos_tags", "labels"))
+    places = list(table.places())
     if target is None:
-        return list(map(WordsExample, sentences))
+        return [WordsExample(words, where=place) for words, place in zip(sentences, places, strict=True)]
     marks = _lists(table, target)
     for row, (sentence, marked) in enumerate(zip(sentences, marks, strict=True)):
         same = len(sentence) == len(marked)
         require(same, f"{table.where(row)} has {len(sentence)} words and {len(marked)} tags.", BadInput)
-    return list(map(WordsExample, sentences, marks))
+    rows = zip(sentences, marks, places, strict=True)
+    return [WordsExample(words, tags, where=place) for words, tags, place in rows]
 
 
 def read_choices(
@@ -147,7 +149,7 @@ def _choices(
         number = int(answer) if answer.isdecimal() else letter
         require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
     asked = "" if question is None else f"{question} "
-    return ChoiceExample(context, tuple(f"{asked}{choice}" for choice in choices), number)
+    return ChoiceExample(context, tuple(f"{asked}{choice}" for choice in choices), number, where)
 
 
 def strings(table: Table, column: str) -> list[str]:
@@ -193,15 +195,15 @@ def read_squad(path: str | Path) -> list[QuestionExample]:
             where = f"{path}, article {a}, paragraph {p}"
             context = _field(paragraph, "context", str, where)
             for q, asked in enumerate(_field(paragraph, "qas", list, where), start=1):
-                _add(found, _question(f"{where}, question {q}", context, asked), f"{where}, question {q}")
+                _add(found, _question(f"{where}, question {q}", context, asked))
     require(bool(found), f"{path} has no questions.", BadInput)
     return list(found.values())
 
 
-def _add(found: dict[str, QuestionExample], example: QuestionExample, where: str) -> None:
+def _add(found: dict[str, QuestionExample], example: QuestionExample) -> None:
     """Add a question under its id: two with the same would be scored as one."""
-    todo = "give each question its own, or take one of the two out"
-    require(example.id not in found, f"{where} has the id {example.id!r} of a question before it; {todo}.", BadInput)
+    fault, todo = f"has the id {example.id!r} of a question before it", "give each question its own, or take one out"
+    require(example.id not in found, f"{example.where} {fault}; {todo}.", BadInput)
     found[example.id] = example
 
 
@@ -220,7 +222,7 @@ def read_questions(source: str | Path) -> list[QuestionExample]:
             require(len(texts) == len(starts), f"{where} has {len(texts)} answers and {len(starts)} starts.", BadInput)
             answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
             asked |= {"answers": answers, "is_impossible": not texts}
-        _add(found, _question(where, _field(asked, "context", str, where), asked), where)
+        _add(found, _question(where, _field(asked, "context", str, where), asked))
     return list(found.values())
 
 
@@ -238,7 +240,7 @@ def _question(where: str, context: str, asked: Any) -> QuestionExample:
     given = [] if impossible else asked.get("answers", [])
     require(isinstance(given, list), f'{where} has no list under "answers".', BadInput)
     answers = tuple((_field(item, "text", str, where), _field(item, "answer_start", int, where)) for item in given)
-    return QuestionExample(name, _field(asked, "question", str, where), context, answers, impossible)
+    return QuestionExample(name, _field(asked, "question", str, where), context, answers, impossible, where)
 
 
 def _field(record: Any, name: str, kind: type, where: str) -> Any:
@@ -250,10 +252,10 @@ def _field(record: Any, name: str, kind: type, where: str) -> Any:
 _DOCUMENT = "-DOCSTART-"
 
 
-def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
-    """Read sentences: the word is in the first column, the tag in the last; tabs or spaces part them.
+def read_conll(path: str | Path, *, word: int = 1, tag: int | None = None) -> list[WordsExample]:
+    """Read sentences: the word is in the first column, the tag in the last, unless other numbers are given.
 
-    Tags stay as they are, IOB1 or IOB2, unless `iob2` asks for B- at the start of every entity.
+    Tabs or spaces part the columns. Tags stay as they are; see `data.tags`.
     """
     sentences: list[WordsExample] = []
     rows: list[tuple[str, str]] = []
@@ -264,15 +266,19 @@ def read_conll(path: str | Path, *, iob2: bool = False) -> list[WordsExample]:
         if not line.strip() or fields[0] == _DOCUMENT:
             if rows:
                 words, tags = zip(*rows, strict=True)
-                sentences.append(WordsExample(words, tuple(to_iob2(tags)) if iob2 else tags, opens))
+                sentences.append(WordsExample(words, tags, opens, where=f"{path}, line {number - len(rows)}"))
                 rows, opens = [], False
             opens = opens or fields[:1] == [_DOCUMENT]
             continue
         where = f"{path}, line {number}"
-        width = width or len(fields)
+        if width is None:
+            width, asked = len(fields), max(word, tag or 2)
+            require(min(word, tag or 1) > 0, f"columns are counted from 1, not from {min(word, tag or 1)}", BadInput)
+            require(width >= asked, f"{where} has {width} columns, not {asked}; a word and a tag are needed.", BadInput)
         require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
-        require(bool(fields[0] and fields[-1]), f"{where} has an empty word or tag.", BadInput)
-        rows.append((fields[0], fields[-1]))
+        row = fields[word - 1], fields[-1 if tag is None else tag - 1]
+        require(all(row), f"{where} has an empty word or tag.", BadInput)
+        rows.append(row)
     require(bool(sentences), f"{path} has no sentences.", BadInput)
     return sentences
 
@@ -290,16 +296,9 @@ def join_documents(sentences: Sequence[WordsExample]) -> list[WordsExample]:
             tags=tuple(tag for sentence in document for tag in sentence.tags or ()),
             opens=True,
             sentences=tuple(len(sentence.words) for sentence in document),
+            where=document[0].where,
         )
         for document in documents
-    ]
-
-
-def to_iob2(tags: Sequence[str]) -> list[str]:
-    """Write every first tag of an entity with B-; IOB1 does so only between neighbours of the same type."""
-    return [
-        f"B-{tag[2:]}" if tag.startswith("I-") and (before == "O" or before[2:] != tag[2:]) else tag
-        for before, tag in zip(("O", *tags), tags, strict=False)
     ]
 
 

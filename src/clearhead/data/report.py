@@ -1,7 +1,7 @@
 """A first look at the data, before anything is spent: rows, labels, lengths, what will be cut, what is there twice."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,11 +10,13 @@ import numpy as np
 from clearhead.data.dataset import ids_of
 from clearhead.data.examples import ChoiceExample, Example, PairExample, QuestionExample, TextExample, WordsExample
 from clearhead.data.formats import misplaced
+from clearhead.data.tags import entity_type
 from clearhead.errors import BadInput, InputTooLong, require
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import room_for, spans
 
 _SHOWN = 20  # labels
+_SHOWN_UNKNOWN = 3
 _EXAMPLES = 3
 _WIDTH = 100  # characters of an example
 
@@ -82,7 +84,7 @@ class DatasetReport:
         lines += [f"  note      {count:,} rows {what}" for what, count in counts.items() if count]
         if new := self.new_labels.get(one.name):
             first = self.sets[0].name
-            lines.append(f"  note      labels that {first} has not, which count as wrong: {', '.join(new[:_SHOWN])}")
+            lines.append(f"  note      labels that {first} has not, which are refused: {', '.join(new[:_SHOWN])}")
         return lines + [f"  example   {example}" for example in one.examples]
 
 
@@ -169,6 +171,33 @@ def label_of(example: Example) -> tuple[str, ...] | float | None:
             return None if number is None else (f"choice {number}",)
         case PairExample(score=score):
             return score
+
+
+def check_known(
+    examples: Sequence[Example], known: Collection[str], who: str, *, allow: bool = False
+) -> dict[str, int]:
+    """Refuse labels that `who` does not know, such as "the model"; or, where they are allowed, count them.
+
+    Of tags that mark entities, the types are compared: schemes may differ.
+    """
+    kind = entity_type if examples and isinstance(examples[0], WordsExample) else str
+    types = set(map(kind, known))
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for number, example in enumerate(examples, start=1):
+        labels = label_of(example)
+        for label in set(map(kind, labels)) - types if isinstance(labels, tuple) else ():
+            counts[label] += 1
+            first.setdefault(label, example.where or f"example {number}")
+    if counts and not allow:
+        named = [f"{label!r} ({count:,} examples, the first: {first[label]})" for label, count in counts.most_common()]
+        shown = ", ".join(named[:_SHOWN_UNKNOWN]) + (
+            f" and {len(named) - _SHOWN_UNKNOWN} more" if named[_SHOWN_UNKNOWN:] else ""
+        )
+        there = ", ".join(map(repr, sorted(types)[:_SHOWN]))
+        todo = "Rename them, take these examples out, or count them as wrong (--allow-unknown-labels)"
+        raise BadInput(f"the data has labels that {who} does not know: {shown}; it knows {there}. {todo}.")
+    return dict(counts)
 
 
 def _show(example: Example) -> str:

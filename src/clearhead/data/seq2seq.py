@@ -39,7 +39,8 @@ def read_parallel(
         left, right = map(read_lines, sources)
         told = f"{sources[0]} has {len(left)} lines, {sources[1]} has {len(right)}"
         require(len(left) == len(right), f"{told}; they must go line by line", BadInput)
-        pairs = list(map(PairExample, left, right))
+        places = (f"{sources[0]}, line {number}" for number in range(1, len(left) + 1))
+        pairs = list(map(PairExample, left, right, [None] * len(left), places))
     elif content_suffix(Path(sources[0])) in (".tsv", ".txt"):
         pairs = list(_columns(Path(sources[0]), first or "1", second or "2"))
     else:
@@ -61,7 +62,7 @@ def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
         fields = line.split("\t")
         told = f"{path}, line {number} has {len(fields)} columns between tabs"
         require(len(fields) >= needed, f"{told}; {needed} are needed", BadInput)
-        yield PairExample(fields[first], fields[second])
+        yield PairExample(fields[first], fields[second], where=f"{path}, line {number}")
 
 
 def encode_parallel(

@@ -62,6 +62,10 @@ class Table:
         """Where a row stands, for messages."""
         return f"{self.name}, {self.unit} {self.numbers[row]}"
 
+    def places(self) -> Iterator[str]:
+        """Where each row stands."""
+        return map(self.where, range(len(self)))
+
 
 def open_table(source: str | Path, header: Sequence[str] | None = None) -> Table:
     """Read a data set of the hub, or a file by its ending: csv, json, jsonl, parquet; any other is read as tsv.

@@ -10,40 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.errors import BadInput, check_lengths, require
+from clearhead.evaluation.classes import ClassScore
 
 Span = tuple[int, int, str]  # first token, one past the last, type
-
-
-@dataclass(frozen=True, slots=True)
-class SpanScore:
-    """How many spans the gold tags have, how many were found, and how many of these are exactly right."""
-
-    gold: int
-    found: int
-    correct: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the found spans that are right."""
-        return 100 * self.correct / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the gold spans that were found."""
-        return 100 * self.correct / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return 200 * self.correct / (self.gold + self.found) if self.correct else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conll:
     """The score over all spans, for each type, and the share of tokens whose tag is right."""
 
-    overall: SpanScore
-    types: dict[str, SpanScore]
+    overall: ClassScore
+    types: dict[str, ClassScore]
     accuracy: float
     tokens: int
 
@@ -77,8 +54,8 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
             counter.update(name for _, _, name in group)
     require(bool(right), "The sentences have no tokens; give at least one.", BadInput)
     return Conll(
-        overall=SpanScore(in_gold.total(), found.total(), correct.total()),
-        types={name: SpanScore(in_gold[name], found[name], correct[name]) for name in sorted(in_gold | found)},
+        overall=ClassScore(in_gold.total(), found.total(), correct.total()),
+        types={name: ClassScore(in_gold[name], found[name], correct[name]) for name in sorted(in_gold | found)},
         accuracy=100 * math.fsum(right) / len(right),
         tokens=len(right),
     )
@@ -105,5 +82,5 @@ def _split(tag: str) -> tuple[str, str]:
     return prefix, name
 
 
-def _formatted(score: SpanScore) -> str:
+def _formatted(score: ClassScore) -> str:
     return f"precision: {score.precision:6.2f}%; recall: {score.recall:6.2f}%; FB1: {score.f1:6.2f}"

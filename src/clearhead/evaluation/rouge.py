@@ -1,6 +1,5 @@
 """ROUGE (Lin 2004) as the package rouge_score defines it, with Porter's stemmer."""
 
-import json
 import math
 import re
 from collections import Counter
@@ -12,13 +11,13 @@ from typing import NamedTuple
 from clearhead.data.formats import strings
 from clearhead.data.tables import need, open_table
 from clearhead.errors import BadInput, check_lengths, require
-from clearhead.io import read_lines, write_text
+from clearhead.io import read_lines
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 _SHORTEST_STEMMED = 4
 _TABLES = (".csv", ".json", ".jsonl", ".parquet")
-_COLUMNS = ("summary", "highlights", "reference", "target", "text")
+_COLUMNS = ("summary", "predicted", "highlights", "reference", "target", "text")
 
 
 class RougeScore(NamedTuple):
@@ -64,12 +63,6 @@ def read_summaries(source: str | Path, column: str | None = None) -> list[str]:
         return [line.split("\t")[-1] for line in read_lines(Path(source))]
     table = open_table(source)
     return strings(table, need(table, "summary", column, _COLUMNS))
-
-
-def write_summaries(path: Path, summaries: Sequence[str]) -> None:
-    """Write summaries as `read_summaries` reads them, line breaks kept."""
-    require(path.suffix == ".jsonl", f"{path}: summaries are written as JSON lines; name a .jsonl file", BadInput)
-    write_text("".join(json.dumps({"summary": text}) + "\n" for text in summaries), path)
 
 
 def words(text: str, *, stem: bool = False) -> list[str]:

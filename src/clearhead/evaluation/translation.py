@@ -1,15 +1,13 @@
-"""BLEU and chrF by sacrebleu, with their signatures, and a translator on a test set."""
+"""BLEU and chrF by sacrebleu, with their signatures."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from clearhead.data.examples import PairExample
-from clearhead.decoding.config import GenerationConfig
 from clearhead.errors import BadInput, check_lengths, require
-from clearhead.io import Progress, optional
-from clearhead.pipelines.generation import Generator
-from clearhead.pipelines.translation import rewrite
+from clearhead.evaluation.scores import Evaluated, Prediction
+from clearhead.io import optional
 
 References = Sequence[str] | Sequence[Sequence[str]]
 
@@ -48,14 +46,13 @@ def _streams(references: References) -> list[list[str | None]]:
     return [list(stream) for stream in zip_longest(*several)]
 
 
-def evaluate_translation(
-    writer: Generator, pairs: Sequence[PairExample], *, num_beams: int = 5, progress: Progress | None = None
-) -> dict[str, float | str]:
-    """Translate each source as one sentence, whatever it holds: bleu and chrf, with the signature of each."""
-    sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    found = rewrite(writer, sources, GenerationConfig(num_beams=num_beams), whole=True, progress=progress)
-    written = [best.text for best, *_ in found]
-    metrics: dict[str, float | str] = {}
-    for name, score in (("bleu", bleu(references, written)), ("chrf", chrf(references, written))):
-        metrics |= {name: score.score, f"{name}_signature": score.signature}
-    return metrics
+def score_translations(
+    examples: Sequence[PairExample], rows: Sequence[Prediction], known: Sequence[str] | None = None
+) -> Evaluated:
+    """BLEU and chrF of predicted translations, with the signature of each."""
+    references, written = [pair.second for pair in examples], [str(row["predicted"]) for row in rows]
+    found = {"bleu": bleu(references, written), "chrf": chrf(references, written)}
+    return Evaluated(
+        metrics={name: one.score for name, one in found.items()},
+        notes={f"{name}_signature": one.signature for name, one in found.items()},
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from clearhead.data.tags import OUTSIDE, are_plain, entity_type
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress, Record
 from clearhead.pipelines.runner import per_token, read_windows, through
@@ -23,8 +24,6 @@ from clearhead.text.windows import cut, room_for
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
-OUTSIDE = "O"  # the label of what is no entity
-_PREFIXED = re.compile(r"^[BIESLU]-(?=.)")
 _OPENING = re.compile(r"[BSU]-(?=.)")  # an entity starts here, whatever stands before
 
 
@@ -46,26 +45,20 @@ def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
     """
     found = []
     labels = [part.label for part in parts]
-    for span in runs_of_one_type(labels, _entity_type, lambda label: _OPENING.match(label) is not None):
+    for span in runs_of_one_type(labels, entity_type, lambda label: _OPENING.match(label) is not None):
         group = parts[span]
-        name, start, end = _entity_type(group[0].label), group[0].start, group[-1].end
+        name, start, end = entity_type(group[0].label), group[0].start, group[-1].end
         # a piece may be nothing but a space, which belongs to no word: no entity
         if name != OUTSIDE and start < end:
             found.append(Labelled(text[start:end], name, start, end, fmean(part.score for part in group)))
     return tuple(found)
 
 
-def runs_of_one_type(
-    labels: Sequence[str], entity_type: Callable[[str], str], opens: Callable[[str], bool]
-) -> list[slice]:
+def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens: Callable[[str], bool]) -> list[slice]:
     """Where neighbours have labels of one type; a label that opens an entity begins a run, whatever stands before."""
-    types = [entity_type(label) for label in labels]
+    types = [type_of(label) for label in labels]
     starts = [i for i, label in enumerate(labels) if i == 0 or opens(label) or types[i] != types[i - 1]]
     return [slice(start, end) for start, end in pairwise([*starts, len(labels)])]
-
-
-def _entity_type(label: str) -> str:
-    return _PREFIXED.sub("", label)
 
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
@@ -135,6 +128,7 @@ Strategy = Literal["simple", "first", "average", "max"]
 class Tagged(Record):
     """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
 
+    Plain tags, such as parts of speech, make no entities: no word is outside.
     Texts are verbatim slices, text[start:end]; of a list of words, offsets count characters of " ".join(words).
     """
 
@@ -157,7 +151,8 @@ def tag(
     """
     known = get_args(Strategy)
     require(strategy in known, f"aggregation_strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
-    return (_result(*read, model.labels, strategy) for read in tag_windows(model, texts, progress=progress))
+    plain = are_plain(model.labels or ())
+    return (_result(*read, model.labels, strategy, plain) for read in tag_windows(model, texts, progress=progress))
 
 
 Read = tuple[str | Sequence[str], list[Window], list[Tensor]]
@@ -189,6 +184,7 @@ def _result(
     tables: list[Tensor],
     labels: Sequence[str] | None,
     strategy: Strategy,
+    plain: bool,
 ) -> Tagged:
     text = given if isinstance(given, str) else " ".join(given)
     parts = [(one.encoding, position) for one in windows for position in one.best]
@@ -213,7 +209,8 @@ def _result(
         case _:
             rows = torch.stack([word_scores(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
             joined = _labelled(text, word_spans, rows, names)
-    return Tagged(words if isinstance(given, str) else _as_given(given, words), entities_of(text, joined))
+    entities = () if plain else entities_of(text, joined)
+    return Tagged(words if isinstance(given, str) else _as_given(given, words), entities)
 
 
 def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled, ...]:

@@ -9,10 +9,10 @@ import pytest
 from clearhead.errors import BadConfig, BadInput
 from clearhead.hub.weights import WEIGHTS
 from clearhead.models.bert import BertConfig
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, load
 from clearhead.training.monitor import read_rows
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look
-from clearhead.training.recipes.task_specs import ObjectiveOptions
+from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Settings, override
 from data.small import tokenizer
 
@@ -104,3 +104,110 @@ def test_a_run_goes_on_with_the_recipe_and_data_it_began_with(base, tmp_path):
     ):
         finetune("classify", base, more, tmp_path / "out", recipe=recipe)
     assert finetune("classify", base, data, tmp_path / "out", recipe=recipe).result.exit == "finished"
+
+
+TAGGED = [{"words": ["a", "cat"], "tags": ["DT", "NN"]}, {"words": ["a", "mat", "sat"], "tags": ["DT", "NN", "VB"]}]
+ENTITIES = [{"words": ["a", "cat"], "tags": ["O", "B-ANIMAL"]}]
+MORE = [*CLASSES, {"text": "a dog", "label": "maybe"}, {"text": "a hat", "label": "maybe"}]
+SCORED = [{"text": "a cat", "score": 1.0}, {"text": "a man", "score": 2.0}]
+PAIRS = [{"first": "a cat", "second": "a mat", "score": 1.0}, {"first": "a", "second": "b", "score": 0.5}]
+ASKED = {"id": "1", "question": "who?", "context": "a cat", "answers": {"text": ["a cat"], "answer_start": [0]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "train", "dev", "message"),
+    [
+        (
+            "classify",
+            CLASSES,
+            MORE,
+            r"has labels that the training data .*train.jsonl does not know: 'maybe' \(2 exampl",
+        ),
+        ("classify", CLASSES, MORE, r"the first: .*dev.jsonl, line 4\); it knows 'no', 'yes'"),
+        ("classify", CLASSES, [{"text": "a", "label": None}, CLASSES[0]], "dev.jsonl, line 1 has None for a label"),
+        ("classify", CLASSES, [{"label": "no"}], "dev.jsonl has no column with a usual name for the text"),
+        ("classify", CLASSES, [], "dev.jsonl has no rows"),
+        ("label", [{"text": "a", "labels": ["x", "y"]}], [{"text": "a", "labels": ["z"]}], "does not know: 'z'"),
+        ("regress", SCORED, SCORED[:1], "dev.jsonl is nothing to measure on: A correlation needs at least two items"),
+        ("regress", SCORED, [SCORED[0], SCORED[0]], "dev.jsonl has one and the same score everywhere"),
+        ("tag", TAGGED, ENTITIES, r"train.jsonl has plain tags, .*dev.jsonl has entities \(B-, I-\); give data of one"),
+        ("tag", [*TAGGED, *ENTITIES], TAGGED, r"train.jsonl, line 3: the tag 'B-ANIMAL' of 'cat' has a prefix, others"),
+        ("tag", TAGGED, [{"words": ["a"], "tags": ["UH"]}], "does not know: 'UH'"),
+        ("tag", [{"words": ["a"], "tags": ["O"]}], TAGGED, "all words have the tag 'O'; give data with two or more"),
+        ("answer", [ASKED], [ASKED, ASKED], "dev.jsonl, line 2 has the id '1' of a question before it"),
+        (
+            "answer",
+            [ASKED],
+            [ASKED, {**ASKED, "id": "2", "answers": None}],
+            "Question '2' has no answer to compare with",
+        ),
+        ("similar", PAIRS, [PAIRS[0] | {"score": 9}], "dev.jsonl, line 1 has the score 9; similarity goes from 0 to 1"),
+        (
+            "choose",
+            [{"context": "a", "choices": ["b", "c"], "label": 2}],
+            [],
+            "line 1 has the label '2', which is none",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_said_before_the_first_step(base, tmp_path, kind, train, dev, message):
+    data, held_out = write(tmp_path / "train.jsonl", train), write(tmp_path / "dev.jsonl", dev)
+    with pytest.raises(BadInput, match=message):
+        finetune(kind, base, data, tmp_path / "out", dev=held_out, recipe=Finetune(train=Settings(steps=1)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_metric_that_the_task_does_not_give(base, tmp_path):
+    data = write(tmp_path / "train.jsonl", CLASSES)
+    with pytest.raises(
+        BadConfig, match="the task classify gives no 'bleu' for metric; it gives accuracy, f1, matthews"
+    ):
+        finetune("classify", base, data, tmp_path, dev=data, recipe=Finetune(train=Settings(steps=1, metric="bleu")))
+
+
+def test_unknown_labels_may_count_as_wrong(base, tmp_path):
+    data, dev = write(tmp_path / "train.jsonl", CLASSES), write(tmp_path / "dev.jsonl", MORE)
+    recipe = Finetune(train=Settings(steps=1))
+    found = finetune("classify", base, data, tmp_path / "out", dev=dev, recipe=recipe, allow_unknown_labels=True)
+    assert found.evaluated.unknown == {"maybe": 2}
+    assert found.metrics["accuracy"] <= 60
+
+
+def test_plain_tags_are_a_task_of_their_own(base, tmp_path):
+    data = write(tmp_path / "train.jsonl", TAGGED)
+    recipe = Finetune(items=2, train=Settings(steps=40, learning_rate=1e-2))
+    outcome = finetune("tag", base, data, tmp_path / "out", dev=data, recipe=recipe)
+    assert outcome.metrics == {"accuracy": 100, "f1": 100}
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["tag_scheme"] == "plain"
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "| tags | plain: one for each word, measured by accuracy |" in card
+    assert "| f1 (macro) | 100 |" in card
+    model = load(tmp_path / "out")
+    tagged = model.tag(["a", "mat", "sat"])
+    assert ([word.label for word in tagged[1].words], tagged[1].entities) == (["NN"], ())
+    again = model.with_head("classes", 2)  # the next task does not take the word over
+    assert TASK_SPECS["regress"].prepare(again, None).checkpoint.description.extra.get("tag_scheme") is None
+
+
+@pytest.mark.parametrize("tags", ["I-A I-A O", "B-A I-A O", "B-A E-A O", "B-A L-A O"])
+def test_schemes_of_entities_are_recognised(base, tmp_path, tags):
+    data = tmp_path / "train.conll"
+    data.write_text("".join(f"w{n} {tag}\n" for n, tag in enumerate(tags.split())), encoding="utf-8")
+    outcome = finetune("tag", base, data, tmp_path / "out", dev=data, recipe=Finetune(train=Settings(steps=1)))
+    scheme = "IOBES" if "E" in tags or "L" in tags else "IOB2"
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["tag_scheme"] == scheme
+    assert outcome.model.labels == (("B-A", "E-A", "O") if scheme == "IOBES" else ("B-A", "I-A", "O"))
+    assert set(outcome.metrics) == {"f1", "precision", "recall", "accuracy"}
+
+
+def test_development_data_is_measured_once(base, tmp_path, monkeypatch):
+    data, calls = write(tmp_path / "train.jsonl", CLASSES), []
+    whole = Model.classify
+    monkeypatch.setattr(Model, "classify", lambda self, *given, **how: calls.append(1) or whole(self, *given, **how))
+    recipe = Finetune(items=2, train=Settings(steps=3))
+    first = finetune("classify", base, data, tmp_path / "out", dev=data, recipe=recipe)
+    assert len(calls) == 1
+    best = override(recipe, {"train.metric": "accuracy", "train.every.evaluate": 1})
+    finetune("classify", base, data, tmp_path / "best", dev=data, recipe=best)
+    assert len(calls) == 4  # after each step, and not once more
+    assert finetune("classify", base, data, tmp_path / "out", dev=data, recipe=recipe).metrics == first.metrics

@@ -12,10 +12,12 @@ import torch
 from torch import nn
 
 from clearhead.data.dataset import ShuffledBatches
+from clearhead.data.examples import Labels
 from clearhead.data.formats import join_documents
-from clearhead.data.report import DatasetReport, describe, label_of
+from clearhead.data.report import DatasetReport, check_known, describe, label_of
+from clearhead.data.tags import scheme_of, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.evaluation.tasks import EVALUATIONS, Metrics
+from clearhead.evaluation.tasks import EVALUATIONS, Evaluated, Metrics
 from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
@@ -23,6 +25,7 @@ from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capital
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model
+from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
@@ -70,21 +73,20 @@ def finetune(
     recipe: Finetune | None = None,
     columns: Columns | None = None,
     skill_for: Sequence[str] | None = None,
+    allow_unknown_labels: bool = False,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
-    With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. For
-    the other options see `recipes.run.RunOptions`.
+    With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`.
+    Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
     examples = _read(task, data, dev, recipe, columns)
     training, validation = examples["train"], examples.get("dev", [])
-    _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
-    _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
-    labels = spec.labels(training)
+    labels = _check(task, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = _open(source, task, read_folder)
     model = spec.prepare(Model(tell_capitals(start) if recipe.capitals else start), labels)
@@ -95,6 +97,7 @@ def finetune(
     if recipe.lora is not None:
         _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
+    measure = Measuring(task, model, validation, allow_unknown=allow_unknown_labels) if validation else None
     result = run(
         spec.task(model, encoded, recipe.objective),
         batches,
@@ -109,7 +112,7 @@ def finetune(
             **{"the task": task},
         ),
         settings=_evaluate_each_epoch(recipe.train, batches),
-        evaluate=partial(EVALUATIONS[task], model, validation) if validation else None,
+        evaluate=None if measure is None or _is_averaged(recipe.train) else measure,
         **options,
     )
     done = is_done(result)
@@ -119,18 +122,56 @@ def finetune(
         model = Model(load_skill(start, out))  # as it will be read again
     else:
         remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
-    metrics = EVALUATIONS[task](model, validation) if validation and result.failure is None else {}
+    evaluated = None
+    if measure is not None and done and result.failure is None:
+        evaluated = measure.of_final(model, result, recipe.train)
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        section = training_section(recipe, result, facts, metrics, options.get("command"))
+        if spec.head == "tags":
+            facts["tags"] = _TAGS[scheme_of_labels(model.labels or ())]
+        figures = {} if evaluated is None else evaluated.named()
+        section = training_section(recipe, result, facts, figures, options.get("command"))
         if skill_for is None:
             save_with_card(model, out, section, base_model=str(source))
         else:
             write_own_card(section, out)
     check_measured(result, out)
-    return FinetuneResult(model=model, result=result, metrics=metrics)
+    metrics = {} if evaluated is None else evaluated.metrics
+    return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
+
+
+_TAGS = {
+    "plain": "plain: one for each word, measured by accuracy",
+    "IOB2": "IOB2: entities, measured by F1 of spans",
+    "IOBES": "IOBES: entities, measured by F1 of spans",
+}
+
+
+class Measuring:
+    """Measures a model on its development data, and keeps what was found for the weights that a run ends with."""
+
+    def __init__(self, task: str, model: Model, examples: Sequence[Any], *, allow_unknown: bool) -> None:
+        self._measure = partial(EVALUATIONS[task], allow_unknown=allow_unknown)
+        self._model, self._examples = model, examples
+        self._found: list[Evaluated] = []
+
+    def __call__(self) -> Metrics:
+        """The metrics of the weights as they are now."""
+        self._found.append(replace(self._measure(self._model, self._examples), predictions=()))
+        return self._found[-1].metrics
+
+    def of_final(self, model: Model, result: TrainResult, settings: Settings) -> Evaluated:
+        """Of the weights that the run ended with; they are measured again only where that was in another session."""
+        name = None if settings.metric is None else settings.metric.removeprefix("-")
+        found = [one for one in reversed(self._found) if name is None or one.metrics[name] == result.best]
+        return found[0] if found else self._measure(model, self._examples)
+
+
+def _is_averaged(settings: Settings) -> bool:
+    """Whether the weights that a run ends with are none that its loop could measure."""
+    return settings.every.average > 1 and settings.every.evaluate == NEVER
 
 
 def first_look(
@@ -205,6 +246,39 @@ def _read(
     files = {"train": data} | ({} if dev is None else {"dev": dev})
     join = join_documents if recipe.documents else list
     return {name: join(spec.read(file, columns or {})) for name, file in files.items()}
+
+
+def _check(
+    task: str,
+    training: Sequence[Any],
+    validation: Sequence[Any],
+    files: tuple[Path | str, Path | str | None],
+    recipe: Finetune,
+    *,
+    allow_unknown_labels: bool,
+) -> Labels | None:
+    """Find the labels, and whatever could not be learnt or measured, before the first step."""
+    spec, (data, dev) = find_task(task), files
+    _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
+    _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
+    labels = spec.labels(training)
+    if not validation:
+        return labels
+    if spec.head == "tags":
+        first, second = (scheme_of(examples) == "plain" for examples in (training, validation))
+        one, other = ("plain tags", "entities (B-, I-)")[:: 1 if first else -1]
+        require(first == second, f"{data} has {one}, {dev} has {other}; give data of one kind", BadInput)
+    if labels is not None:
+        check_known(validation, labels.names, f"the training data {data}", allow=allow_unknown_labels)
+    try:
+        found = EVALUATIONS[task].rehearse(validation, None if labels is None else labels.names).metrics
+    except BadInput as error:
+        raise BadInput(f"{dev} is nothing to measure on: {error}") from None
+    name = (recipe.train.metric or next(iter(found))).removeprefix("-")
+    require(name in found, f"the task {task} gives no {name!r} for metric; it gives {', '.join(found)}")
+    constant = f"{dev} has one and the same score everywhere, so that no correlation is defined"
+    require(not math.isnan(found[name]), f"{constant}; give data with others", BadInput)
+    return labels
 
 
 def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:

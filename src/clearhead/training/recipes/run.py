@@ -17,7 +17,7 @@ from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards, find_shards, tokenise
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.evaluation.perplexity import perplexity
-from clearhead.evaluation.tasks import Metrics
+from clearhead.evaluation.scores import Evaluated, Metrics
 from clearhead.hub.card import model_card, write_card
 from clearhead.hub.config import read_config
 from clearhead.hub.remote import CARD
@@ -60,11 +60,12 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneResult:
-    """A fine-tuned model, how its run ended, and its metrics on the development data."""
+    """A fine-tuned model, how its run ended, and its metrics on the development data, with what they are made of."""
 
     model: Model
     result: TrainResult
     metrics: Metrics
+    evaluated: Evaluated | None = None
 
 
 Examples = tuple[object, Sequence[Any]]  # the name of their file, and what was read from it

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from clearhead.data import encode, formats
 from clearhead.data.dataset import TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.data.tags import recognised, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
@@ -21,6 +22,7 @@ from clearhead.training.tasks import classification as tasks
 from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
+TAG_SCHEME = "tag_scheme"  # in config.json: IOB2 or IOBES, which mark entities, or plain
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
 
@@ -29,17 +31,24 @@ def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
     examples = formats.read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
     largest = max((example.score or 0.0 for example in examples), default=0.0)
     scale = 5.0 if largest > 1 else 1.0
-    return [type(e)(e.first, e.second, None if e.score is None else e.score / scale) for e in examples]
+    for one in examples:
+        fits = one.score is None or -1 <= one.score <= 5
+        require(
+            fits, f"{one.where} has the score {one.score:g}; similarity goes from 0 to 1, or from 0 to 5.", BadInput
+        )
+    return [e if e.score is None else replace(e, score=e.score / scale) for e in examples]
 
 
 def _read_tagged(source: Path | str, columns: Columns) -> list[Any]:
     """CoNLL's columns, or records with lists of words and tags."""
     named = _renamed(columns, "tag", text="words", label="tags")
     if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
-        return formats.read_words(source, **named)
-    unnamed = f"{source} is read as CoNLL, whose columns have no names"
-    require(not named, f"{unnamed}; leave --text and --label out", BadInput)
-    return formats.read_conll(source, iob2=True)
+        return recognised(formats.read_words(source, **named))
+    for role, column in columns.items():
+        unnamed = f"{source} is read as CoNLL, whose columns have numbers from 1 on and no names"
+        require(str(column).isdecimal(), f"{unnamed}; give --{role} 2, say, not {column}", BadInput)
+    word, tag = (columns.get(role) for role in ("text", "label"))
+    return recognised(formats.read_conll(source, word=int(word or 1), tag=None if tag is None else int(tag)))
 
 
 def _read_questions(source: Path | str, columns: Columns) -> list[Any]:
@@ -113,12 +122,23 @@ class TaskSpec:
             return model
         names = () if labels is None else labels.names
         outputs = len(names) if self.outputs is None else self.outputs
-        return model.with_head(self.head, outputs, labels=names or None, problem=self.problem)
+        made = model.with_head(self.head, outputs, labels=names or None, problem=self.problem)
+        description = made.checkpoint.description
+        extra = {name: value for name, value in description.extra.items() if name != TAG_SCHEME}
+        if self.head == "tags":
+            extra[TAG_SCHEME] = scheme_of_labels(names)
+        return Model(replace(made.checkpoint, description=replace(description, extra=extra)))
 
 
 def _classes(examples: Sequence[Any]) -> Labels:
     found = Labels.of(example.label for example in examples)
     require(len(found) > 1, f"all examples have the label {found.names[0]!r}; give data with two or more", BadInput)
+    return found
+
+
+def _tags(examples: Sequence[Any]) -> Labels:
+    found = Labels.of(tag for example in examples for tag in example.tags)
+    require(len(found) > 1, f"all words have the tag {found.names[0]!r}; give data with two or more", BadInput)
     return found
 
 
@@ -191,7 +211,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "tag": TaskSpec(
         read=_read_tagged,
-        labels=lambda examples: Labels.of(tag for example in examples for tag in example.tags),
+        labels=_tags,
         tokenise=lambda *given, length: encode.encode_tags(*given, length=length).encoded,
         task=_tag,
         head="tags",
