@@ -17,14 +17,17 @@ from clearhead.nn.relative import Distances
 from references import batch_for, our_answers, randomised, save_theirs, their_answers, theirs
 
 
-@pytest.mark.parametrize(("buckets", "longest"), [(256, 512), (256, 1024), (32, 128), (0, 40), (4, 512)])
+@pytest.mark.parametrize(
+    ("buckets", "longest"), [(256, 512), (256, 1024), (32, 128), (0, 40), (4, 512), (256, 64), (128, 65)]
+)
 def test_every_distance_has_the_row_of_transformers(buckets, longest):
     reach = buckets or longest
     query = torch.empty(1, longest, 1)
     expected = build_relative_position(query, query, buckets or -1, longest if buckets else -1)[0]
     vectors, rows = Distances(buckets, longest, 8, 1e-7)(Packed.of([longest]))
-    first = 2 * reach - len(vectors) if len(vectors) < 2 * reach else 0
-    assert torch.equal(rows + first, (expected + reach).clamp(0, 2 * reach - 1))
+    wanted = (expected + reach).clamp(0, 2 * reach - 1)
+    assert torch.equal(rows, wanted - wanted.min())
+    assert len(vectors) == wanted.max() - wanted.min() + 1
 
 
 def test_only_the_rows_that_short_texts_ask_for():
@@ -144,7 +147,7 @@ def test_what_published_files_say_is_read(tmp_path):
     ("values", "message"),
     [
         ({"conv_kernel_size": 2}, "conv_kernel_size must be odd, or 0 for no convolution, got 2"),
-        ({"position_buckets": 2}, "position_buckets must be from 4 to less than twice the distances up to 512, or 0"),
+        ({"position_buckets": 2}, "position_buckets must be at least 4, or 0 for none, got 2"),
     ],
 )
 def test_bad_configurations_are_refused(values, message):

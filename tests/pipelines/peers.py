@@ -23,7 +23,20 @@ SENTENCES = [
 ]
 LONG = " ".join(SENTENCES * 4)
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-_KINDS = {"bert": "wordpiece", "roberta": "bpe", "albert": "unigram"}
+_KINDS = {"bert": "wordpiece", "roberta": "bpe", "albert": "unigram", "mpnet": "mpnet", "deberta-v2": "deberta-v2"}
+# what their configurations need beside the sizes
+_OWN = {
+    "albert": {"embedding_size": 16},
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_buckets": 16,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+        "max_position_embeddings": 100,  # its tokenizer cuts these sentences into more pieces
+    },
+}
 _SIZES = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -45,13 +58,16 @@ class Peers:
 @cache
 def peers(architecture: str, labels: tuple[str, ...] = (), problem: str | None = None, seed: int = 0) -> Peers:
     """Build the architecture, such as BertForMaskedLM, with random weights and room for 64 tokens at least."""
-    family = next(name for name in _KINDS if architecture.lower().startswith(name))
+    family = next(name for name in _KINDS if architecture.lower().startswith(name.replace("-", "")))
     tokenizer = ch.train_tokenizer(texts=SENTENCES, kind=_KINDS[family], vocabulary=400, min_frequency=1)
     names = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
-    if family == "albert":
-        names["embedding_size"] = 16
+    names |= _OWN.get(family, {})
     config = transformers.AutoConfig.for_model(
-        family, vocab_size=tokenizer.vocabulary, pad_token_id=tokenizer.pad_id, problem_type=problem, **_SIZES, **names
+        family,
+        vocab_size=tokenizer.vocabulary,
+        pad_token_id=tokenizer.pad_id,
+        problem_type=problem,
+        **{**_SIZES, **names},
     )
     network = _outspoken(randomised(getattr(transformers, architecture)(config), seed).eval())
     folder = Path(mkdtemp()) / "model"

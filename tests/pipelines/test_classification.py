@@ -15,7 +15,7 @@ PAIRS = [(first[:30], second[:30]) for first, second in pairwise(SENTENCES)]
 
 
 @pytest.mark.parametrize("problem", [None, "single_label_classification", "multi_label_classification", "regression"])
-@pytest.mark.parametrize("family", ["Bert", "Roberta", "Albert"])
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "Albert", "MPNet", "DebertaV2"])
 def test_same_as_transformers(family, problem):
     pair = peers(f"{family}ForSequenceClassification", LABELS, problem)
     theirs = pair.pipeline("text-classification")

@@ -13,16 +13,19 @@ def model() -> ch.Model:
     return peers("BertForMultipleChoice").ours
 
 
-def test_same_as_transformers(model):
+@pytest.mark.parametrize("family", ["Bert", "MPNet", "DebertaV2"])
+def test_same_as_transformers(family):
     transformers = pytest.importorskip("transformers")
-    theirs = transformers.BertForMultipleChoice.from_pretrained(peers("BertForMultipleChoice").folder).eval()
+    pair = peers(f"{family}ForMultipleChoice")
+    model, theirs = pair.ours, transformers.AutoModelForMultipleChoice.from_pretrained(pair.folder).eval()
     for (context, candidates), found in zip(QUESTIONS, model.choose(QUESTIONS), strict=True):
         encodings = [model.tokenizer.encode(context, one) for one in candidates]
         logits = []
         for encoding in encodings:
             with torch.no_grad():
                 ids, segments = (torch.tensor([[row]]) for row in (encoding.ids, encoding.segments))
-                logits.append(theirs(input_ids=ids, token_type_ids=segments).logits[0, 0])
+                segmented = {} if family == "MPNet" else {"token_type_ids": segments}
+                logits.append(theirs(input_ids=ids, **segmented).logits[0, 0])
         scores = torch.stack(logits).softmax(-1).tolist()
         assert found.scores == pytest.approx(scores, abs=1e-5)
         assert (found.index, found.score) == (scores.index(max(scores)), pytest.approx(max(scores), abs=1e-5))

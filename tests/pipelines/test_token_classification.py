@@ -24,7 +24,7 @@ def test_same_as_transformers(strategy, seed):
     check(theirs, pair.ours, strategy)
 
 
-@pytest.mark.parametrize("family", ["Roberta", "Albert"])
+@pytest.mark.parametrize("family", ["Roberta", "Albert", "MPNet", "DebertaV2"])
 def test_same_as_transformers_where_it_knows_no_words(family):
     """Of these tokenizers transformers guesses the words, so that only the strategy without words compares."""
     pair = peers(f"{family}ForTokenClassification", TAGS)

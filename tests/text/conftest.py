@@ -40,7 +40,17 @@ def albert() -> Tokenizer:
     return train_tokenizer(texts=SENTENCES, kind="unigram", vocabulary=120, min_frequency=1)
 
 
-@pytest.fixture(scope="session", params=["bert", "roberta", "albert"])
+@pytest.fixture(scope="session")
+def mpnet() -> Tokenizer:
+    return train_tokenizer(texts=SENTENCES, kind="mpnet", vocabulary=200, min_frequency=1)
+
+
+@pytest.fixture(scope="session")
+def deberta() -> Tokenizer:
+    return train_tokenizer(texts=SENTENCES, kind="deberta-v2", vocabulary=120, min_frequency=1, lowercase=False)
+
+
+@pytest.fixture(scope="session", params=["bert", "roberta", "albert", "mpnet", "deberta"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     found: Tokenizer = request.getfixturevalue(request.param)
     return found

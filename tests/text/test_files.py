@@ -78,7 +78,9 @@ def test_settings_of_a_folder_are_kept(tmp_path: Path, bert: Tokenizer) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"holds no tokenizer: tokenizer.json, vocab.txt, or vocab.json with merges.txt"):
+    with pytest.raises(
+        NotFound, match=r"holds no tokenizer: tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt"
+    ):
         Tokenizer.from_folder(tmp_path)
     with pytest.raises(NotFound, match="There is no folder"):
         Tokenizer.from_folder(tmp_path / "absent")

@@ -38,6 +38,17 @@ def their_albert(albert: Tokenizer) -> Theirs:
     return transformers.AlbertTokenizer(vocab=pieces, unk_token="<unk>", pad_token="<pad>")
 
 
+@pytest.fixture(scope="session")
+def their_mpnet(mpnet: Tokenizer) -> Theirs:
+    return transformers.MPNetTokenizer(vocab=json.loads(mpnet._library.to_str())["model"]["vocab"])
+
+
+@pytest.fixture(scope="session")
+def their_deberta(deberta: Tokenizer) -> Theirs:
+    pieces = [tuple(item) for item in json.loads(deberta._library.to_str())["model"]["vocab"]]
+    return transformers.DebertaV2Tokenizer(vocab=pieces)
+
+
 def assert_same(ours: Encoding, theirs: transformers.BatchEncoding, *, offsets: bool = True) -> None:
     assert ours.ids == theirs["input_ids"]
     assert ours.segments == theirs["token_type_ids"]
@@ -73,6 +84,20 @@ def test_albert(albert: Tokenizer, their_albert: Theirs, first: str, second: str
     assert_same(albert.encode(first, second), run(their_albert, first, second), offsets=False)
 
 
+@given(first=texts, second=second_texts)
+@example("be  <mask> alert", "<mask></s> ")
+def test_mpnet(mpnet: Tokenizer, their_mpnet: Theirs, first: str, second: str) -> None:
+    assert_same(mpnet.encode(first), run(their_mpnet, first))
+    assert_same(mpnet.encode(first, second), run(their_mpnet, first, second))
+
+
+# without compatibility forms, which theirs keeps
+@given(first=plain.filter(lambda text: "½" not in text), second=plain.filter(lambda text: text and "½" not in text))
+def test_deberta(deberta: Tokenizer, their_deberta: Theirs, first: str, second: str) -> None:
+    assert_same(deberta.encode(first), run(their_deberta, first), offsets=False)
+    assert_same(deberta.encode(first, second), run(their_deberta, first, second), offsets=False)
+
+
 @given(words=st.lists(st.text("abelrt!é你'", min_size=1, max_size=8), min_size=1, max_size=8))
 def test_words(bert: Tokenizer, their_bert: Theirs, words: list[str]) -> None:
     ours = bert.template.wrap(bert.words_batch([words])[0])
@@ -96,6 +121,22 @@ def test_transformers_reads_what_we_save(tokenizer: Tokenizer, reloaded: Theirs,
     assert reloaded.model_max_length == 512
     assert reloaded.mask_token_id == tokenizer.mask_id
     assert reloaded.pad_token_id == tokenizer.pad_id
+
+
+def test_mpnet_vocabulary_with_the_words_of_bert(mpnet: Tokenizer, tmp_path: Path) -> None:
+    """The published vocab.txt has [CLS], [SEP], [PAD] and [MASK] as well, which mean nothing there."""
+    vocabulary = json.loads(mpnet._library.to_str())["model"]["vocab"]
+    lines = [*sorted(vocabulary, key=vocabulary.__getitem__), "[PAD]", "[CLS]", "[SEP]", "[MASK]"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    ours = Tokenizer.from_folder(tmp_path)
+    assert ours.encode("be alert", "will hurt").ids == mpnet.encode("be alert", "will hurt").ids
+    assert ours.special == {"pad": "<pad>", "unk": "[UNK]", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+    assert ours.encode("be <mask>").ids[-2] == ours.mask_id
+    ours.save(tmp_path / "saved")
+    assert Tokenizer.from_folder(tmp_path / "saved").special == ours.special
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert type(again).__name__.startswith("MPNetTokenizer")
+    assert again("be alert", "will <mask>")["input_ids"] == ours.encode("be alert", "will <mask>").ids
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

@@ -83,7 +83,7 @@ def test_recurrent_networks_are_left_alone() -> None:
 def test_every_family_that_keeps_texts_packed_can_be_recorded(family: str) -> None:
     with torch.device("meta"):
         encoder = ALL_FAMILIES[family].encoder(ALL_FAMILIES[family].config())
-    assert is_recordable(Network(encoder, {})) == (family not in ("t5", "xlnet"))
+    assert is_recordable(Network(encoder, {})) == (family not in ("deberta-v2", "mpnet", "t5", "xlnet"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, WrongTask
-from clearhead.models import albert, bert, electra
+from clearhead.models import albert, bert, deberta, electra
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.heads import Network, ReplacedTokenHead, SentenceVector
 from clearhead.training.tasks.classification import (
@@ -283,6 +283,19 @@ def test_relations_of_a_shared_layer_are_those_of_its_last_turn():
     assert losses[3] == pytest.approx(0, abs=1e-6)
     assert losses[2] > 1e-6
     assert losses[4] > 1e-6
+
+
+def test_relations_of_a_model_that_attends_in_rectangles():
+    def small_deberta() -> Network:
+        config = deberta.DebertaV2Config(**SMALL, **STILL, hidden_size=16, num_hidden_layers=2, position_buckets=8)
+        return Network(deberta.DebertaV2(config), {})
+
+    teacher, student = small_deberta(), small_deberta()
+    task = RelationDistillation(student, teacher, relation_heads=2)
+    apart = task.losses(plain(ROWS))["queries"].total.item()
+    student.load_state_dict(teacher.state_dict())
+    assert task.losses(plain(ROWS))["queries"].total.item() == pytest.approx(0, abs=1e-5)
+    assert apart > 1e-4
 
 
 def test_what_cannot_be_trained_is_refused_at_once():

@@ -71,7 +71,10 @@ app.add_typer(training)
 def train(
     files: list[Path] = Argument(..., help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.'),
     out: Path = Option(..., help="The folder to write to."),
-    kind: str = Option("wordpiece", help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5 or xlnet."),
+    kind: str = Option(
+        "wordpiece",
+        help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5, xlnet, mpnet or deberta-v2.",
+    ),
     vocabulary: int = Option(30_000, help="How many tokens to learn at most."),
     cased: bool = Option(False, "--cased", help="Keep upper and lower case apart."),
     min_frequency: int = Option(2, help="What is rarer than this teaches nothing."),

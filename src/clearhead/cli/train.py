@@ -42,8 +42,8 @@ def pretrain(
     steps: StepsOption = None,
     family: str | None = Option(
         None,
-        help="modernbert (the default), bert, roberta, distilbert, albert, electra; gpt2, t5, xlnet, rnnlm-lstm, "
-        "rnnlm-gru or elmo.",
+        help="modernbert (the default), bert, roberta, mpnet, distilbert, albert, electra, deberta-v2; gpt2, t5, "
+        "xlnet, rnnlm-lstm, rnnlm-gru or elmo.",
     ),
     preset: str | None = Option(
         None,
@@ -99,6 +99,7 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
     """The recipe that these options ask for, what runs it, and the kind of tokenizer that goes with it."""
     from clearhead.hub.config import read_config
     from clearhead.models import ENCODERS
+    from clearhead.text.train import KINDS
     from clearhead.training.recipes import language
     from clearhead.training.recipes import pretrain as encoders
 
@@ -110,7 +111,8 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
         recipe = language.recipe_for(family, preset, objective, model)
         return recipe, language.pretrain_language, language.FAMILIES[recipe.family].tokenizer
     shape = encoders.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
-    return replace(encoders.Pretrain(), model=shape), encoders.pretrain, "wordpiece"
+    kind = family if family in KINDS else "wordpiece"
+    return replace(encoders.Pretrain(), model=shape), encoders.pretrain, kind
 
 
 @app.verb

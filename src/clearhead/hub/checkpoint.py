@@ -285,7 +285,9 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None, unlabelled: in
 
 def _read_tokenizer(folder: Path, description: Description, *, needed: bool = False) -> Tokenizer | None:
     """Read the tokenizer if there is one, and look that the model has a vector for each of its tokens."""
-    if not needed and not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+    if not needed and not any(
+        (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model")
+    ):
         return None
     tokenizer, embedded = Tokenizer.from_folder(folder), description.config.vocab_size
     counts = f"the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}"

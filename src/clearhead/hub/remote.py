@@ -21,6 +21,7 @@ COMPANIONS = (
     "merges.txt",
     "source.spm",
     "target.spm",
+    "spm.model",
     "modules.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",

@@ -1,4 +1,7 @@
-"""The tokenizer families, put together from a vocabulary: those of BERT, RoBERTa, GPT-2, ALBERT, T5, XLNet; words."""
+"""The tokenizer families, put together from a vocabulary.
+
+Those of BERT and MPNet, RoBERTa and GPT-2, ALBERT, DeBERTa, T5 and XLNet; and whole words.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,17 +9,20 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MPNET_SPECIALS = ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
 ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 GPT2_SPECIALS = ("<|endoftext|>",)
 # of the unigram families: the special tokens, which come first in a vocabulary of ours, and what stands round texts
 UNIGRAM_SPECIALS = {
     "albert": ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+    "deberta-v2": ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"),
     "t5": ("<pad>", "</s>", "<unk>", *(f"<extra_id_{i}>" for i in range(100))),
     "xlnet": ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"),
 }
 _CLS_SEP = ("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
 _UNIGRAM_TEMPLATES = {
     "albert": _CLS_SEP,
+    "deberta-v2": _CLS_SEP,
     "t5": ("$A:0 </s>:0", "$A:0 </s>:0 $B:0 </s>:0"),
     "xlnet": ("$A:0 <sep>:0 <cls>:2", "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"),  # <cls> is in a segment of its own
     "marian": ("$A </s>", "$A $B </s>"),
@@ -43,13 +49,30 @@ def bert(
     vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer, *, whole_words: bool = False
 ) -> tokenizers.Tokenizer:
     """WordPiece, or whole words: [CLS] A [SEP] B [SEP]. The vocabulary must hold [UNK], [CLS] and [SEP]."""
-    model = models.WordLevel if whole_words else models.WordPiece
+    library = _of_words(models.WordLevel if whole_words else models.WordPiece, vocabulary, normalizer)
+    library.post_processor = _template(*_CLS_SEP, vocabulary)
+    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
+
+
+def _of_words(
+    model: type[models.WordPiece | models.WordLevel],
+    vocabulary: Mapping[str, int],
+    normalizer: normalizers.Normalizer,
+) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model(dict(vocabulary), unk_token=BERT_SPECIALS[1]))
     library.normalizer = normalizer
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.post_processor = _template(*_CLS_SEP, vocabulary)
     library.decoder = decoders.WordPiece()  # of whole words too, for its spaces: none before a full stop
-    library.add_special_tokens([token for token in BERT_SPECIALS if token in vocabulary])
+    return library
+
+
+def mpnet(vocabulary: Mapping[str, int], normalizer: normalizers.Normalizer) -> tokenizers.Tokenizer:
+    """WordPiece with RoBERTa's special tokens: <s> A </s></s> B </s>, without segments."""
+    library = _of_words(models.WordPiece, vocabulary, normalizer)
+    ends = (("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]))
+    library.post_processor = processors.RobertaProcessing(*ends, trim_offsets=True, add_prefix_space=False)
+    _add_specials(library, [token for token in MPNET_SPECIALS if token in vocabulary])
     return library
 
 
@@ -75,9 +98,10 @@ def roberta(
 def unigram(
     family: str, pieces: Sequence[tuple[str, float]], normalizer: normalizers.Normalizer, specials: Sequence[str]
 ) -> tokenizers.Tokenizer:
-    """ALBERT's, T5's, XLNet's or Marian's tokenizer: pieces with their log probabilities, whose words begin with ▁."""
+    """ALBERT's, DeBERTa's, T5's, XLNet's or Marian's: pieces with their log probabilities, whose words begin with ▁."""
     ids = {piece: i for i, (piece, _) in enumerate(pieces)}
-    library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=ids["<unk>"]))
+    unknown = ids.get("<unk>", ids.get("[UNK]"))
+    library = tokenizers.Tokenizer(models.Unigram(list(pieces), unk_id=unknown))
     library.normalizer = normalizer
     library.pre_tokenizer = pre_tokenizers.Metaspace()
     library.post_processor = _template(*_UNIGRAM_TEMPLATES[family], ids)

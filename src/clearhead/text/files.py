@@ -10,10 +10,10 @@ from clearhead.errors import BadCheckpoint, NotFound, explained, require
 from clearhead.io import PACKAGE, read_object, read_text
 from clearhead.text import families
 from clearhead.text.safety import check_tokenizer
-from clearhead.text.sentencepiece import marian
+from clearhead.text.sentencepiece import deberta, marian
 
 TARGETS = "target.spm"
-_LOOKED_FOR = "tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm"
+_LOOKED_FOR = "tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt or source.spm"
 
 
 def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
@@ -26,6 +26,10 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if "vocab.txt" in there:
         lowercase, chinese = (settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars"))
         return load_vocabulary(folder / "vocab.txt", lowercase, settings.get("strip_accents"), chinese), settings
+    if "spm.model" in there:
+        by_signs = settings.get("split_by_punct")
+        require(not by_signs, f"{folder}: split_by_punct = {by_signs!r} is not supported", BadCheckpoint)
+        return deberta(folder / "spm.model", lowercase=settings.get("do_lower_case") is True), settings
     if {"vocab.json", "source.spm"} <= there:
         return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if {"vocab.json", "merges.txt"} <= there:
@@ -48,7 +52,7 @@ def load_json(path: Path) -> tokenizers.Tokenizer:
 def load_vocabulary(
     path: Path, lowercase: bool, strip_accents: bool | None, split_chinese: bool
 ) -> tokenizers.Tokenizer:
-    """BERT's vocab.txt: one token a line, its id is the line number from 0."""
+    """BERT's vocab.txt, or MPNet's: one token a line, its id is the line number from 0."""
     lines = _read_text(path).rstrip("\r\n").split("\n")
     vocabulary: dict[str, int] = {}
     for number, line in enumerate(lines):
@@ -57,11 +61,13 @@ def load_vocabulary(
             twice = f"{token!r} on line {number + 1} and on line {vocabulary[token] + 1}"
             raise BadCheckpoint(f"{path} has {twice}; every token must be there once.")
         vocabulary[token] = number
-    missing = " and no ".join(token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary)
+    mpnet = {"<s>", "</s>", "<mask>"} <= vocabulary.keys()  # beside BERT's own, which it does not use
+    wanted = ("[UNK]",) if mpnet else ("[UNK]", "[CLS]", "[SEP]")
+    missing = " and no ".join(token for token in wanted if token not in vocabulary)
     message = f"{path} has no {missing} among its {len(vocabulary)} lines; give a BERT vocabulary."
     require(not missing, message, BadCheckpoint)
     normalizer = BertNormalizer(handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase)
-    return families.bert(vocabulary, normalizer)
+    return (families.mpnet if mpnet else families.bert)(vocabulary, normalizer)
 
 
 def _load_byte_level(folder: Path, *, add_prefix_space: bool) -> tokenizers.Tokenizer:

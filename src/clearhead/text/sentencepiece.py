@@ -1,4 +1,4 @@
-"""Reading SentencePiece models, and the tokenizer of Marian (OPUS-MT): source.spm with vocab.json.
+"""Reading SentencePiece models: the tokenizers of Marian (OPUS-MT: source.spm with vocab.json) and DeBERTa (spm.model).
 
 A .spm file is a protocol buffer; of its many fields we need the pieces with their scores, and the normaliser's table.
 """
@@ -17,7 +17,7 @@ from clearhead.text.families import one_space, unigram
 from clearhead.text.safety import check_charsmap
 
 _PIECES, _NORMALISER, _TABLE = 1, 3, 2  # fields of the model, and of its normaliser
-_NORMAL, _USER_DEFINED = 1, 4  # types of pieces that text is cut into
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4  # types of pieces; text is cut into the first and the last
 _NEVER = -1e6  # a score below that of any text made of the source's own pieces
 _LANGUAGE = re.compile(r">>[^<>]+<<")
 
@@ -41,25 +41,50 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
         return unigram("marian", scored, one_space(*cleaning), specials)
 
 
+def deberta(path: Path, *, lowercase: bool) -> tokenizers.Tokenizer:
+    """Unigram pieces by their places in the file, which has the special tokens but the mask: [CLS] A [SEP] B [SEP]."""
+    pieces, table = read_pieces(path)
+    scored = [(piece, score) for piece, score, _ in pieces]
+    names = [piece for piece, _ in scored]
+    missing = [token for token in ("[CLS]", "[SEP]", "[UNK]") if token not in names]
+    require(not missing, f"{path} has no {' and no '.join(missing)}; give a DeBERTa's own file", BadCheckpoint)
+    once = len(set(names)) == len(names)
+    require(once, f"{path} has a piece that stands there twice; copy the file again from its source", BadCheckpoint)
+    if "[MASK]" not in names:
+        scored.append(("[MASK]", 0.0))
+    cleaning: list[normalizers.Normalizer] = [normalizers.Lowercase()] if lowercase else []
+    cleaning += [normalizers.Precompiled(table)] if table else []
+    kinds = {piece: kind for piece, _, kind in pieces} | {"[MASK]": _CONTROL}
+    specials = [piece for piece, _ in scored if kinds[piece] in (_UNKNOWN, _CONTROL)]
+    return unigram("deberta-v2", scored, one_space(*cleaning), specials)
+
+
 def read_model(path: Path) -> tuple[dict[str, float], bytes]:
-    """The pieces of a SentencePiece model with their log probabilities, and the table of its normaliser."""
+    """The pieces that text is cut into with their log probabilities, and the table of the normaliser."""
+    pieces, table = read_pieces(path)
+    return {piece: score for piece, score, kind in pieces if kind in (_NORMAL, _USER_DEFINED)}, table
+
+
+def read_pieces(path: Path) -> tuple[list[tuple[str, float, int]], bytes]:
+    """All pieces of a SentencePiece model with their log probabilities and types, and the table of its normaliser."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise NotFound(f"{path} cannot be read ({error.strerror}).") from None
-    pieces: dict[str, float] = {}
+    pieces: list[tuple[str, float, int]] = []
     table = b""
     try:
         for field, value in _fields(content):
             if field == _PIECES:
                 piece = dict(_fields(value))
-                if piece.get(3, _NORMAL) in (_NORMAL, _USER_DEFINED):
-                    pieces[piece[1].decode()] = struct.unpack("<f", piece.get(2, bytes(4)))[0]
+                score = struct.unpack("<f", piece.get(2, bytes(4)))[0]
+                pieces.append((piece[1].decode(), score, piece.get(3, _NORMAL)))
             elif field == _NORMALISER:
                 table = dict(_fields(value)).get(_TABLE, b"")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
-        pieces = {}
-    readable = bool(pieces) and isinstance(table, bytes)
+        pieces = []
+    cut = any(kind in (_NORMAL, _USER_DEFINED) for _, _, kind in pieces)
+    readable = cut and isinstance(table, bytes)
     require(readable, f"{path} is no SentencePiece model. Copy the file again from its source.", BadCheckpoint)
     return pieces, table
 

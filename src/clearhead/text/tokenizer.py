@@ -69,7 +69,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
-        """Read what a checkpoint folder has: tokenizer.json, vocab.txt, or vocab.json with merges.txt or source.spm."""
+        """Read a folder's: tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt or source.spm."""
         return cls(*files.load_folder(Path(folder)))
 
     @classmethod
@@ -276,14 +276,18 @@ class Tokenizer:
     def _find_special(self, role: str) -> str | None:
         said = self.settings.get(f"{role}_token")
         named = said.get("content") if isinstance(said, dict) else said
-        candidates = (named, *_SPECIAL_NAMES[role])
+        # MPNet's vocabulary has BERT's special tokens as well, as words
+        added = {token.content for token in self._library.get_added_tokens_decoder().values()}
+        names = sorted(_SPECIAL_NAMES[role], key=lambda name: name not in added)
+        candidates = (named, *names)
         return next((t for t in candidates if isinstance(t, str) and self.token_to_id(t) is not None), None)
 
     def _settings_to_save(self) -> dict[str, Any]:
         normalizer = self._library.normalizer
         if isinstance(self._library.model, models.WordPiece) and isinstance(normalizer, normalizers.BertNormalizer):
             family: dict[str, Any] = {
-                "tokenizer_class": "BertTokenizer",
+                # MPNet's is WordPiece too, with other tokens round a text
+                "tokenizer_class": "MPNetTokenizer" if self.special.get("cls") == "<s>" else "BertTokenizer",
                 "do_lower_case": normalizer.lowercase,
                 "strip_accents": normalizer.strip_accents,
                 "tokenize_chinese_chars": normalizer.handle_chinese_chars,

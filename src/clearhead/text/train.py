@@ -13,10 +13,10 @@ from clearhead.io import Progress, read_texts, watched
 from clearhead.text import families
 from clearhead.text.tokenizer import Tokenizer
 
-KINDS = ("wordpiece", "bpe", "unigram", "word", "gpt2", "t5", "xlnet")
+KINDS = ("wordpiece", "bpe", "unigram", "word", "gpt2", "t5", "xlnet", "mpnet", "deberta-v2")
 # kinds that learn alike: their special tokens, and their families
 _BPE = {"bpe": families.ROBERTA_SPECIALS, "gpt2": families.GPT2_SPECIALS}
-_UNIGRAM = {"unigram": "albert", "t5": "t5", "xlnet": "xlnet"}
+_UNIGRAM = {"unigram": "albert", "t5": "t5", "xlnet": "xlnet", "deberta-v2": "deberta-v2"}
 
 # Words are gathered as they are written and split when this many characters have gone by: splitting is the slow part,
 # but in a language without spaces every line is a new word and must not be kept.
@@ -44,9 +44,9 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from files, or from texts, streamed; `progress` is told of bytes read.
 
-    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's), word (whole words), gpt2 (bpe), t5 or
-    xlnet (unigram). What is rarer than `min_frequency`, and words with characters beyond the `limit_alphabet` most
-    frequent, teach nothing; bpe keeps case and every byte.
+    `kind` is wordpiece (BERT's), bpe (RoBERTa's, on bytes), unigram (ALBERT's), word (whole words), or a family's:
+    mpnet (wordpiece), gpt2 (bpe), t5, xlnet, deberta-v2 (unigram). What is rarer than `min_frequency`, and words with
+    characters beyond the `limit_alphabet` most frequent, teach nothing; bpe keeps case and every byte.
 
     >>> own = clearhead.train_tokenizer(texts=["low lower lowest", "new newer newest"], vocabulary=40)
     >>> own.encode("lower").tokens[0], own.vocabulary <= 40
@@ -66,7 +66,7 @@ def train_tokenizer(
         frequent = {word: count for word, count in counts.items() if count >= least}
         lower = "lower min_frequency" if kind == "word" else "train a tokenizer with a lower min_frequency"
         rare = f"No word of the corpus occurs {least} times; give more text, or {lower}."
-        require(bool(frequent) or kind == "wordpiece", rare, BadInput)
+        require(bool(frequent) or kind in ("wordpiece", "mpnet"), rare, BadInput)
         return frequent
 
     if kind in _UNIGRAM:
@@ -75,13 +75,14 @@ def train_tokenizer(
         counts = words(lambda form: normalizer.normalize_str(form).split(), min_frequency)
         pieces = _unigrams_after(specials, counts, vocabulary, kind)
         return Tokenizer(families.unigram(family, pieces, normalizer, specials))
-    normalizer, specials = normalizers.BertNormalizer(lowercase=lowercase), families.BERT_SPECIALS
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    specials = families.MPNET_SPECIALS if kind == "mpnet" else families.BERT_SPECIALS
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
     def split(form: str) -> list[str]:
         return [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(form))]
 
-    if kind == "wordpiece":
+    if kind != "word":
         learnt = learn_wordpieces(words(split), size=vocabulary - len(specials), min_frequency=min_frequency)
     else:
         least = len(specials) + 1
@@ -90,6 +91,8 @@ def train_tokenizer(
         learnt = sorted(counts, key=lambda word: (-counts[word], word))
     tokens = list(dict.fromkeys((*specials, *learnt)))[:vocabulary]
     ids = {token: i for i, token in enumerate(tokens)}
+    if kind == "mpnet":
+        return Tokenizer(families.mpnet(ids, normalizer))
     return Tokenizer(families.bert(ids, normalizer, whole_words=kind == "word"))
 
 

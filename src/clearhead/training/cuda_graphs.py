@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from clearhead.models.t5 import T5
-from clearhead.models.xlnet import XLNet
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
+from clearhead.nn.relative import Distances, RelativeAttention, RelativeBias
 
 Forward = Callable[[Tensor, Packed, Any], Tensor]
 
@@ -79,7 +78,9 @@ def graphed(network: nn.Module, wanted: bool) -> Iterator[bool]:
 
 def is_recordable(network: nn.Module) -> bool:
     """Nothing recurrent, and nothing that lays its texts out in rectangles: fillers would make them grow."""
-    return isinstance(network, Network) and not isinstance(network.encoder, T5 | XLNet)
+    if not isinstance(network, Network):
+        return False
+    return not any(isinstance(part, RelativeBias | RelativeAttention | Distances) for part in network.encoder.modules())
 
 
 def _learns_on_a_gpu(encoder: Any) -> bool:

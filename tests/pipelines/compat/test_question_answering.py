@@ -17,7 +17,7 @@ QUESTION = "Where did Ada Lovelace live?"
 TEXT = SENTENCES[-1]
 
 
-@pytest.fixture(scope="module", params=["Bert", "Roberta", "Albert"])
+@pytest.fixture(scope="module", params=["Bert", "Roberta", "Albert", "MPNet", "DebertaV2"])
 def pair(request: pytest.FixtureRequest) -> Peers:
     return peers(f"{request.param}ForQuestionAnswering", seed=3)
 

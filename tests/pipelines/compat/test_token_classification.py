@@ -30,7 +30,7 @@ def quiet(pipe, *inputs, **options):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "MPNet"])
 def test_same_as_transformers(family, strategy):
     pair = peers(f"{family}ForTokenClassification", TAGS, seed=0)
     ours = ch.pipeline("token-classification", pair.folder, aggregation_strategy=strategy)
@@ -42,9 +42,10 @@ def test_same_as_transformers(family, strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sentencepiece_as_transformers_but_for_spaces(strategy):
+@pytest.mark.parametrize("family", ["Albert", "DebertaV2"])
+def test_sentencepiece_as_transformers_but_for_spaces(family, strategy):
     """Theirs counts the space before a word to the entity, and forgets the spaces between the words of one."""
-    pair = peers("AlbertForTokenClassification", TAGS, seed=0)
+    pair = peers(f"{family}ForTokenClassification", TAGS, seed=0)
     ours = ch.pipeline("ner", pair.folder, aggregation_strategy=strategy)
     theirs = pair.pipeline("ner", aggregation_strategy=strategy)
     for text in SENTENCES:

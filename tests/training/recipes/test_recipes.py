@@ -93,6 +93,35 @@ def test_every_objective_runs_and_saves(corpus, tokenizer, tmp_path, objective):
     assert heads[objective] in ch.load(tmp_path / "run").network.heads
 
 
+@pytest.mark.parametrize(
+    ("family", "objective", "mask"),
+    [("mpnet", "masked", "<mask>"), ("deberta-v2", "masked", "[MASK]"), ("deberta-v2", "replaced+masked", "[MASK]")],
+)
+def test_models_with_distances_learn_by_command(corpus, tmp_path, family, objective, mask):
+    """From raw text, with the tokenizer of the family, to a classifier; transformers reads both."""
+    changes = {f"model.{name}": value for name, value in {**SIZES, "max_position_embeddings": 64}.items()}
+    changes |= {"tokens": 768, "length": 48, "train.learning_rate": 3e-3}
+    words = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    words += ["--corpus", str(corpus), "--out", str(tmp_path / "model"), "--objective", objective, "--preset", "mini"]
+    words += ["--family", family, "--vocabulary", "150", "--steps", "25"]
+    found = CliRunner().invoke(app, ["pretrain", *words])
+    assert found.exit_code == 0, found.output
+    rows = read_rows(tmp_path / "model" / "run")
+    assert rows[-1]["masked_lm" if "masked_lm" in rows[-1] else "loss"] < 3.7
+    model = ch.load(tmp_path / "model")
+    assert model.family == family
+    text = f"The stone is {mask} and so the red stone is a stone ."
+    reference = transformers.pipeline("fill-mask", str(tmp_path / "model"))
+    assert model.fill(text, top_k=1).predictions[0].id == reference(text, top_k=1)[0]["token"]
+    data, labelled = tmp_path / "train.jsonl", {text: next(c for c in COLOURS if c in text) for text in sentences(32)}
+    data.write_text("".join(json.dumps({"text": text, "label": one}) + "\n" for text, one in labelled.items()))
+    finetune("classify", tmp_path / "model", data, tmp_path / "classes", recipe=Finetune(train=steps(4)))
+    trained = ch.load(tmp_path / "classes")
+    (expected,) = transformers.pipeline("text-classification", str(tmp_path / "classes"))("the red stone", top_k=1)
+    best = trained.classify("the red stone")
+    assert (best.label, best.score) == (expected["label"], pytest.approx(expected["score"], abs=1e-5))
+
+
 def test_replaced_tokens_with_masks_and_pairs_go_on_from_a_folder(corpus, tokenizer, tmp_path):
     config = ModernBertConfig(**SIZES, max_position_embeddings=64, global_attn_every_n_layers=1)
     recipe = Pretrain(

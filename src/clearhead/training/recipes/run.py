@@ -256,13 +256,13 @@ def learn_vocabulary_once(
 ) -> Tokenizer:
     """Train a tokenizer on the corpus for a run in `out`; one learnt there from the same text is taken.
 
-    BERT's kind makes all letters small; the others write too, and keep them.
+    BERT's kind and MPNet's make all letters small; the others keep them.
     """
     folder, made_of = out / CORPUS, {**_corpus_parts(corpus), "vocabulary": size, "the kind of tokenizer": kind}
     if first_process() and (found := compare(_learnt_from(folder), made_of)):
         if checkpoints(out / RUN) and not restart:
             refuse(out / RUN, found)
-        small = kind == "wordpiece"
+        small = kind in ("wordpiece", "mpnet")
         words = train_tokenizer(texts=corpus.documents(progress), kind=kind, vocabulary=size, lowercase=small)
         (folder / _VOCABULARY).unlink(missing_ok=True)  # it tells of what is replaced
         with staged(folder) as stage:

@@ -82,7 +82,8 @@ def _attended(network: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Run the encoder and give the queries, keys and values of its last layer, (N, H, K) each."""
     with record(network.encoder.blocks[-1].attention.attend) as calls:
         encode(network, batch)
-    q, k, v = calls[-1].inputs[:3]  # ALBERT's layers are one and the same, called once for each
+    # ALBERT's layers are one and the same, called once for each; DeBERTa and XLNet attend in rectangles
+    q, k, v = (x if x.dim() == 3 else x.flatten(0, 1)[batch.layout.places] for x in calls[-1].inputs[:3])
     return q, k, v
 
 
