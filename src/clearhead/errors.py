@@ -146,6 +146,8 @@ def typed(value: Any, hint: Any, name: str) -> Any:
 
     Unions of these, too.
     """
+    if hint is Any:
+        return value
     allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in allowed and type(value) is int and abs(value) < 2**53:  # a float holds these exactly
         return float(value)

@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import shutil
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, filled, require, valid_text
+from clearhead.errors import (
+    BadCheckpoint,
+    BadInput,
+    ClearheadError,
+    NotFound,
+    UnsafeCheckpoint,
+    filled,
+    require,
+    short,
+    valid_text,
+)
 
 PACKAGE = Path(__file__).parent.resolve()  # what lies in it is ours
 Kind = TypeVar("Kind")
@@ -24,13 +35,40 @@ Progress = Callable[[int], None]  # told how many more are done, of bytes, texts
 
 _BLOCK = 1 << 17
 _LINE_LIMIT = 1_000_000  # a file without line breaks is read in pieces of this many characters
+_LARGEST_TEXT = 1 << 29  # bytes of a text that a checkpoint holds: a vocabulary of millions
+_DEEPEST = 64  # levels of lists and objects in a JSON file
 _REPORT = 1_000_000  # bytes between two reports of progress
 
 
 def read_text(path: str | Path, error: type[ClearheadError] = BadInput) -> str:
-    """The text of a file; `error` is raised where it holds none, as it is by the functions that follow."""
+    """The text of a file; `error` is raised where it holds none, as it is by the functions that follow.
+
+    What a checkpoint holds (a `BadCheckpoint` if it is wrong) may come from a stranger: see `check_file`.
+    """
+    if issubclass(error, BadCheckpoint):
+        check_file(Path(path), _LARGEST_TEXT)
     with decompressed(Path(path), error) as (_, content):
         return content.read().decode("utf-8-sig")
+
+
+def check_file(path: Path, most: int | None = None) -> None:
+    """Refuse what stands in the place of a file: a folder, a pipe, a device, a link that leads elsewhere; or too much.
+
+    A link may lead to the same folder, or from a snapshot of the hub's cache to its blobs.
+    """
+    try:
+        status, target, home = path.stat(), path.resolve(), path.parent.resolve()
+    except FileNotFoundError:
+        return  # who reads it will say so
+    except (OSError, RuntimeError, ValueError) as wrong:
+        raise BadCheckpoint(f"{path} cannot be read ({short(str(wrong))}).") from None
+    require(stat.S_ISREG(status.st_mode), f"{path} is no plain file; copy the file there.", BadCheckpoint)
+    blobs = [place.parent / "blobs" for place in home.parents if place.name == "snapshots"]
+    inside = any(target.is_relative_to(place.resolve()) for place in (home, *blobs)) or path.is_relative_to(PACKAGE)
+    message = f"{path} is a link to {target}, outside of its folder; copy the file there instead."
+    require(inside, message, UnsafeCheckpoint)
+    size = f"{path} has {status.st_size:,} bytes, of which {most:,} at most are read" if most is not None else ""
+    require(most is None or status.st_size <= most, f"{size}; copy the file again.", BadCheckpoint)
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -40,7 +78,18 @@ def read_lines(path: str | Path) -> list[str]:
 
 def read_json(path: str | Path, error: type[ClearheadError] = BadInput) -> Any:
     """The content of a JSON file."""
-    return parse_json(read_text(path, error), str(path), error)
+    content = parse_json(read_text(path, error), str(path), error)
+    if issubclass(error, BadCheckpoint):
+        level, depth = [content], 0
+        while level:
+            depth += 1
+            require(depth <= _DEEPEST, f"{path} is nested more than {_DEEPEST} levels deep; copy it again.", error)
+            level = [inner for one in level for inner in _inside(one) if isinstance(inner, dict | list)]
+    return content
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def read_object(path: Path, error: type[ClearheadError] = BadCheckpoint) -> dict[str, Any]:

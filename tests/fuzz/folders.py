@@ -20,7 +20,17 @@ TEXTS = [
 # the kinds of tokenizer that clearhead makes, by the families that have them
 KINDS = {"gpt2": "gpt2", "t5": "t5", "xlnet": "xlnet", "albert": "unigram", "word2vec": "word", "elmo": "word"}
 KINDS |= dict.fromkeys(("roberta", "camembert", "xlm-roberta"), "bpe")
-_SMALL = {"layer": 2, "head": 2, "position": 64, "group": 1, "type_vocab": 2, "segment": 2, "every_n": 1}
+_SMALL = {
+    "layer": 2,
+    "head": 2,
+    "position": 64,
+    "group": 1,
+    "type_vocab": 2,
+    "segment": 2,
+    "every_n": 1,
+    "kernel": 3,
+    "legacy": 1,
+}
 _TOKENIZERS: dict[str, ch.Tokenizer] = {}
 
 

@@ -1,9 +1,11 @@
 """Every page has a JSON twin with the numbers that Python gives; what is wrong is one sentence and a 4xx."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 from built_in import SKILLS
@@ -12,6 +14,7 @@ from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model
 from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
+from clearhead.studio.pages import PAGES
 from inside.models import small, telling
 from inside.pages import Page
 from pipelines.writers import translator
@@ -230,3 +233,52 @@ def test_a_picture_made_a_moment_ago_is_not_made_again(folders, monkeypatch):
     for text in ("a", "a", "b", "a"):
         assert client.get("/picture/attention", params={"text": text}).status_code == 200
     assert [text for _, text, _ in calls] == ["a", "b"]
+
+
+# what no request may do
+
+
+@pytest.mark.parametrize("page", [entry.path for entry in PAGES if entry.fields])
+def test_half_a_surrogate_pair_is_an_answer_or_a_sentence(client, page):
+    fields = {field.name: "\ud800 a [MASK]" for field in ENTRIES[page].fields}
+    for given in (fields, {**fields, "\udfff": 1}, {**fields, "model": "\udc00"}, {**fields, "skill": "\udc00"}):
+        body = json.dumps(given)
+        answer = client.post(f"/api{page}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code in (200, 400, 404), answer.text
+        answer.json()
+
+
+def test_labels_of_half_a_surrogate_pair(tmp_path):
+    small(head="classes", outputs=2, labels=("\ud800", "yes")).save(tmp_path)
+    answer = TestClient(create_app([str(tmp_path)]), base_url="http://127.0.0.1").get("/api/model")
+    assert answer.status_code == 200
+
+
+def test_numbers_that_are_not_finite_are_one_sentence(tmp_path):
+    model = small(head="classes", outputs=2, labels=("no", "yes"))
+    torch.nn.init.constant_(model.network.heads["classes"].classifier.weight, float("nan"))
+    model.save(tmp_path)
+    client = TestClient(create_app([str(tmp_path)]), base_url="http://127.0.0.1")
+    answer = client.post("/api/use/classify", json={"text": "a text"})
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": "the model computes numbers that are not finite; its weights are damaged"},
+    )
+
+
+def test_who_leaves_early_leaves_no_traceback(client, caplog):
+    """As the server tells it: half of a body, then nobody."""
+    messages = [{"type": "http.request", "body": b'{"te', "more_body": True}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/use/classify", "headers": headers, "query_string": b""}
+    asyncio.run(client.app({**scope, "http_version": "1.1", "scheme": "http"}, receive, send))
+    assert sent[0]["status"] == 400
+    assert not caplog.records

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask, require
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask, require, short, typed
 from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import INDEX, WEIGHTS, Sizes, read_sizes, read_weights, write_tensors
@@ -158,7 +158,7 @@ def fresh_heads(family: str, encoder: nn.Module, outputs: dict[str, int]) -> dic
     known = NAMES[family].heads
     for name in outputs:
         if name not in known:
-            raise WrongTask(f"there is no head {name!r} for {family}; there are {', '.join(known)}")
+            raise WrongTask(f"there is no head {short(name)} for {family}; there are {', '.join(known)}")
     return ALL_FAMILIES[family].heads(encoder, outputs)
 
 
@@ -342,14 +342,17 @@ def read_sentence_vector(folder: Path) -> SentenceVector | None:
     path = folder / "modules.json"
     if not path.is_file():
         return None
+    content = read_json(path, BadCheckpoint)
     try:
-        kinds = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in read_json(path, BadCheckpoint)]
-    except (TypeError, KeyError, AttributeError):
+        modules = typed(content, list[dict[str, Any]], str(path))
+        named = [(typed(module["type"], str, "type"), typed(module["path"], str, "path")) for module in modules]
+    except (BadConfig, KeyError):
         raise BadCheckpoint(f"{path} is not a list of modules with type and path; fetch it again") from None
+    kinds = [(kind.rsplit(".", 1)[-1], where) for kind, where in named]
     pooling: Pooling = "mean"
     for kind, where in kinds:
         supported = "is not supported; clearhead reads Transformer, Pooling, Normalize"
-        require(kind in ("Transformer", "Pooling", "Normalize"), f"{path}: module {kind} {supported}")
+        require(kind in ("Transformer", "Pooling", "Normalize"), f"{path}: module {short(kind)} {supported}")
         if kind == "Pooling":
             pooling = _pooling(read_object(folder / Path(where).name / CONFIG), folder)
     return SentenceVector(pooling, normalise=any(kind == "Normalize" for kind, _ in kinds))
@@ -361,7 +364,7 @@ def _pooling(content: dict[str, Any], folder: Path) -> Pooling:
         if chosen == [switch] or content.get("pooling_mode") == name:
             return pooling
     known = "clearhead knows mean, cls, max and weightedmean"
-    raise BadConfig(f"{folder}: pooling {chosen or content} is not supported; {known}")
+    raise BadConfig(f"{folder}: pooling {short(chosen or content)} is not supported; {known}")
 
 
 def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoint, require
+from clearhead.io import check_file
 
 FOLDER = Path(__file__).parents[1] / "builtin"
 CARD = "README.md"
@@ -69,6 +70,8 @@ def publish(folder: Path, name: str, *, private: bool = False, card: str | None 
     `card` is the README.md where neither the folder nor the repository has one.
     """
     files = checkpoint_files(folder)
+    for file in files:
+        check_file(folder / file)  # a link would publish what it leads to
     if "config.json" not in files or not _has_weights(files):
         raise NotFound(f"{folder} has no config.json with model.safetensors; save the model there before publishing it")
 

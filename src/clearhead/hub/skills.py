@@ -11,7 +11,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint, BadConfig, require
+from clearhead.errors import BadCheckpoint, BadConfig, require, short
 from clearhead.hub.checkpoint import Checkpoint, Uninitialised, fresh_heads
 from clearhead.hub.config import NAMES, is_number
 from clearhead.hub.weights import Sizes, digest, read_tensors, write_tensors
@@ -47,14 +47,20 @@ class Skill:
         skill = read_record(path, cls)
         for name in ("threshold", "scale"):
             value = getattr(skill, name)
-            require(is_number(value), f"{path}: {name} {value!r} is no number; copy the skill again", BadCheckpoint)
+            require(
+                is_number(value) and abs(value) < 1e30,
+                f"{path}: {name} {value!r} is no number; copy the skill again",
+                BadCheckpoint,
+            )
         fits = skill.head is None or skill.outputs > 0
         require(fits, f"{path}: a head has no {skill.outputs} outputs; copy the skill again", BadCheckpoint)
         fits = skill.labels is None or len(skill.labels) == skill.outputs
         message = f"{path} names {len(skill.labels or ())} labels for {skill.outputs} outputs; copy the skill again"
         require(fits, message, BadCheckpoint)
         if skill.pooling is not None and skill.pooling not in get_args(Pooling):
-            raise BadCheckpoint(f"{path}: pooling {skill.pooling!r} is not known; it is one of {get_args(Pooling)}")
+            raise BadCheckpoint(
+                f"{path}: pooling {short(skill.pooling)} is not known; it is one of {get_args(Pooling)}"
+            )
         return skill
 
 

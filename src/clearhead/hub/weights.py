@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint, require
-from clearhead.io import read_object
+from clearhead.io import check_file, read_object
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -118,6 +118,7 @@ def weight_map(index: Path) -> dict[str, str]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read one safetensors file."""
+    check_file(path)
     _check_memory(sum(_counts(path)), str(path))
     try:
         with safe_open(path, framework="pt") as file:

@@ -1,20 +1,22 @@
 """The web application: a handler parses the request, asks the registry in a thread, and renders what comes back."""
 
 import contextlib
+import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from clearhead.errors import ClearheadError, NotFound
+from clearhead.errors import BadCheckpoint, ClearheadError, NotFound
 from clearhead.inside.page import View, message_page
 from clearhead.studio.entry import Answer
 from clearhead.studio.pages import ENTRIES
@@ -41,15 +43,15 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
 
     async def studio(request: Request) -> Response:
         entries = [entry.to_dict() for entry in ENTRIES.values()]
-        return JSONResponse({"models": registry.models, "runs": len(registry.runs), "entries": entries})
+        return Answered({"models": registry.models, "runs": len(registry.runs), "entries": entries})
 
     async def model(request: Request) -> Response:
         asked = request.query_params
-        return JSONResponse(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill")))
+        return Answered(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill")))
 
     async def answer(request: Request) -> Response:
         found = await answered(request)
-        return JSONResponse(found.data if isinstance(found, View) else found)
+        return Answered(found.data if isinstance(found, View) else found)
 
     async def picture(request: Request) -> Response:
         status = 200
@@ -87,10 +89,21 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
             Route("/picture/{name:str}", picture),
             Route("/{path:path}", shell),
         ],
-        exception_handlers=dict.fromkeys((ClearheadError, HTTPException, Exception), _refused),
+        exception_handlers=dict.fromkeys((ClearheadError, HTTPException, ClientDisconnect, Exception), _refused),
         lifespan=lifespan,
     )
     return SecurityMiddleware(app)  # round everything, so that a failure has its headers too
+
+
+class Answered(JSONResponse):
+    """An answer in plain ASCII, so that half a surrogate pair in a model's files is no failure; NaN is refused."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of the answer."""
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        except ValueError:
+            raise BadCheckpoint("the model computes numbers that are not finite; its weights are damaged") from None
 
 
 def _static_files() -> dict[str, bytes]:
@@ -106,7 +119,9 @@ def _status(error: ClearheadError) -> int:
 
 async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, ClearheadError):
-        return JSONResponse({"error": str(error)}, _status(error))
+        return Answered({"error": str(error)}, _status(error))
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code)
-    return JSONResponse({"error": "the studio failed at this; its terminal says why"}, 500)
+        return Answered({"error": error.detail}, error.status_code)
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=400)  # nobody is there to read it
+    return Answered({"error": "the studio failed at this; its terminal says why"}, 500)

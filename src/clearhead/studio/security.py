@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clearhead.errors import BadInput
+from clearhead.errors import BadInput, valid_text
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_BODY = 1_000_000  # bytes of a request's body
@@ -86,4 +86,5 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise BadInput("the body is no JSON; send one object") from None
     if not isinstance(given, dict):
         raise BadInput(f"the body is a JSON {type(given).__name__}; send one object")
-    return given
+    # half of a surrogate pair is no character, and could not be sent back
+    return {valid_text(name): valid_text(one) if isinstance(one, str) else one for name, one in given.items()}

@@ -6,7 +6,7 @@ from typing import Any
 import tokenizers
 from tokenizers.normalizers import BertNormalizer
 
-from clearhead.errors import BadCheckpoint, NotFound, explained, require
+from clearhead.errors import BadCheckpoint, NotFound, explained, require, typed
 from clearhead.io import PACKAGE, read_object, read_text
 from clearhead.text import families
 from clearhead.text.safety import check_tokenizer
@@ -25,7 +25,8 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         return load_json(folder / "tokenizer.json"), settings
     if "vocab.txt" in there:
         lowercase, chinese = (settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars"))
-        return load_vocabulary(folder / "vocab.txt", lowercase, settings.get("strip_accents"), chinese), settings
+        strip = typed(settings.get("strip_accents"), bool | None, f"{folder / 'tokenizer_config.json'}: strip_accents")
+        return load_vocabulary(folder / "vocab.txt", lowercase, strip, chinese), settings
     if "spm.model" in there:
         by_signs = settings.get("split_by_punct")
         require(not by_signs, f"{folder}: split_by_punct = {by_signs!r} is not supported", BadCheckpoint)

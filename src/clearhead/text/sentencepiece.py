@@ -13,12 +13,14 @@ import tokenizers
 from tokenizers import normalizers
 
 from clearhead.errors import BadCheckpoint, NotFound, explained, require
+from clearhead.io import check_file
 from clearhead.text.families import one_space, unigram
 from clearhead.text.safety import check_charsmap
 
 _PIECES, _NORMALISER, _TABLE = 1, 3, 2  # fields of the model, and of its normaliser
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4  # types of pieces; text is cut into the first and the last
 _NEVER = -1e6  # a score below that of any text made of the source's own pieces
+_LARGEST = 1 << 28  # bytes
 _LANGUAGE = re.compile(r">>[^<>]+<<")
 
 
@@ -33,8 +35,6 @@ def marian(vocabulary: Mapping[str, int], source: Path) -> tokenizers.Tokenizer:
     missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
     require(not missing, f"the vocabulary beside {source} has no {' and no '.join(missing)}", BadCheckpoint)
     scored = [(token, pieces.get(token, _NEVER)) for token in ordered]
-    if table:
-        check_charsmap(table, source)
     specials = [t for t in ordered if t in ("</s>", "<unk>", "<pad>") or _LANGUAGE.fullmatch(t)]
     with explained(BadCheckpoint, f"{source} and the vocabulary beside it make no tokenizer ({{}}). Copy both again."):
         cleaning = [normalizers.Precompiled(table)] if table else []
@@ -52,11 +52,12 @@ def deberta(path: Path, *, lowercase: bool) -> tokenizers.Tokenizer:
     require(once, f"{path} has a piece that stands there twice; copy the file again from its source", BadCheckpoint)
     if "[MASK]" not in names:
         scored.append(("[MASK]", 0.0))
-    cleaning: list[normalizers.Normalizer] = [normalizers.Lowercase()] if lowercase else []
-    cleaning += [normalizers.Precompiled(table)] if table else []
     kinds = {piece: kind for piece, _, kind in pieces} | {"[MASK]": _CONTROL}
     specials = [piece for piece, _ in scored if kinds[piece] in (_UNKNOWN, _CONTROL)]
-    return unigram("deberta-v2", scored, one_space(*cleaning), specials)
+    with explained(BadCheckpoint, f"{path} makes no tokenizer ({{}}). Copy the file again from its source."):
+        cleaning: list[normalizers.Normalizer] = [normalizers.Lowercase()] if lowercase else []
+        cleaning += [normalizers.Precompiled(table)] if table else []
+        return unigram("deberta-v2", scored, one_space(*cleaning), specials)
 
 
 def read_model(path: Path) -> tuple[dict[str, float], bytes]:
@@ -67,6 +68,7 @@ def read_model(path: Path) -> tuple[dict[str, float], bytes]:
 
 def read_pieces(path: Path) -> tuple[list[tuple[str, float, int]], bytes]:
     """All pieces of a SentencePiece model with their log probabilities and types, and the table of its normaliser."""
+    check_file(path, _LARGEST)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -86,6 +88,8 @@ def read_pieces(path: Path) -> tuple[list[tuple[str, float, int]], bytes]:
     cut = any(kind in (_NORMAL, _USER_DEFINED) for _, _, kind in pieces)
     readable = cut and isinstance(table, bytes)
     require(readable, f"{path} is no SentencePiece model. Copy the file again from its source.", BadCheckpoint)
+    if table:
+        check_charsmap(table, path)
     return pieces, table
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from clearhead.data.rng import DATA_ORDER
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError, NotFound, require
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError, NotFound, filled, require
 from clearhead.hub.weights import read_tensors, write_tensors
 from clearhead.io import read_object, staged, staged_whole, write_json
 from clearhead.training.distributed import Ranks, Sharding
@@ -68,9 +68,8 @@ class State:
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Read the fields as `asdict` gave them; JSON keeps every bit of a float."""
         try:
-            stats = {name: RunningStats(**content[name]) for name in ("norms", "losses")}
-            return cls(**{**content, **stats})
-        except (TypeError, KeyError) as error:
+            return filled(cls, content, NUMBERS)
+        except BadConfig as error:
             raise BadCheckpoint(
                 f"the training state does not fit this version of clearhead ({error}); start in another folder"
             ) from None

@@ -13,9 +13,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, renamed, require
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, renamed, require, short, typed
 from clearhead.hub.weights import digest, read_tensors, write_tensors
-from clearhead.io import Progress, Record, read_object, staged, write_json
+from clearhead.io import (
+    Progress,
+    Record,
+    check_file,
+    decompressed,
+    parse_json,
+    read_json,
+    read_object,
+    staged,
+    write_json,
+)
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
@@ -169,11 +179,11 @@ class Index:
     def load(cls, folder: str | Path, model: Model | None = None) -> Index:
         """Read a saved index, to be searched with the model that built it; without one, by words only."""
         folder = Path(folder)
-        arrays = _checked_arrays(folder)
-        with (folder / _DOCUMENTS).open(encoding="ascii") as lines:
-            documents = tuple(Document(one["text"], one["id"]) for one in map(json.loads, lines))
-        names = json.loads((folder / _WORDS).read_text(encoding="ascii"))
-        vocabulary = {word: number for number, word in enumerate(names)}
+        arrays = _read_arrays(folder)
+        documents = _read_documents(folder / _DOCUMENTS)
+        names = read_json(folder / _WORDS, BadCheckpoint)
+        vocabulary = {str(word): number for number, word in enumerate(names if isinstance(names, list) else ())}
+        _check_arrays(arrays, documents, len(vocabulary), folder)
         words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
         vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
         if model is not None:
@@ -186,29 +196,75 @@ class Index:
 _POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, as they are stored
 
 
-def _checked_arrays(folder: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a saved index; refuse files that are missing, damaged or do not belong together."""
     require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
     facts = read_object(folder / _FACTS)
-    require(
-        facts.get("format") == _FORMAT,
-        f"{folder} was written in format {facts.get('format')}, this version reads {_FORMAT}; build the index again",
-        BadCheckpoint,
-    )
+    known = facts.get("format")
+    written = f"{folder} was written in format {short(known)}, this version reads {_FORMAT}; build the index again"
+    require(known == _FORMAT, written, BadCheckpoint)
+    digests = typed(facts.get("sha256"), dict[str, str], f"{folder / _FACTS}: sha256")
     tensors = read_tensors(folder / _TENSORS)
     try:
         found = _digests(folder, digest(tensors))
     except FileNotFoundError as error:
         raise NotFound(f"{folder} lacks {Path(error.filename).name}; build the index again") from None
-    changed = [name for name, sha in found.items() if facts.get("sha256", {}).get(name) != sha]
+    changed = [name for name, sha in found.items() if digests.get(name) != sha]
     require(not changed, f"{folder / ''.join(changed[:1])} is damaged or changed; build the index again", BadCheckpoint)
     return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _read_documents(path: Path) -> tuple[Document, ...]:
+    found = []
+    with decompressed(path, BadCheckpoint) as (_, lines):
+        for number, line in enumerate(lines, start=1):
+            one = parse_json(line.decode(), f"{path}, line {number}", BadCheckpoint)
+            good = isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("id", "text"))
+            require(
+                good, f"{path}, line {number} is no document with id and text; build the index again", BadCheckpoint
+            )
+            found.append(Document(one["text"], one["id"]))
+    return tuple(found)
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]], documents: tuple[Document, ...], words: int, folder: Path) -> None:
+    """Refuse arrays that do not belong together: a search would read past their ends, or past a document's."""
+    spans, vectors = arrays.get("spans"), arrays.get("vectors")
+    starts, passages, counts, lengths = (arrays.get(f"words.{part}", np.zeros(0)) for part in _POSTINGS)
+    good = spans is not None and spans.shape == (len(lengths), 3) and (vectors is None) == ("probe" not in arrays)
+    good = good and all(array.dtype.kind == "i" and array.ndim == 1 for array in (starts, passages, counts, lengths))
+    good = (
+        good
+        and spans is not None
+        and spans.dtype.kind == "i"
+        and len(starts) == words + 1
+        and len(passages) == len(counts)
+    )
+    if good and spans is not None:
+        borders = np.diff(starts, prepend=0, append=len(passages))
+        good = bool((borders >= 0).all() and starts[0] == 0 and starts[-1] == len(passages) and (counts > 0).all())
+        good = good and bool(
+            (lengths >= 0).all() and _within(passages, len(lengths)) and _within(spans[:, 0], len(documents))
+        )
+    if good and spans is not None:
+        ends = np.array([len(document.text) for document in documents], np.int64)[spans[:, 0]]
+        good = bool((spans[:, 1] >= 0).all() and (spans[:, 1] <= spans[:, 2]).all() and (spans[:, 2] <= ends).all())
+    for matrix, rows in ((vectors, len(lengths)), (arrays.get("probe"), 0 if vectors is None else None)):
+        if matrix is not None:
+            fits = matrix.ndim == 2 and matrix.dtype.kind == "f" and rows in (None, len(matrix))
+            good = good and bool(fits and np.isfinite(matrix).all())
+    require(good, f"the files of {folder} do not belong together; build the index again", BadCheckpoint)
+
+
+def _within(numbers: NDArray[Any], end: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < end)).all())
 
 
 def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
     """SHA-256 of each file that the facts speak of; that of the tensors is known to who wrote or read them."""
     found = {_TENSORS: of_tensors}
     for name in (_DOCUMENTS, _WORDS):
+        check_file(folder / name)
         with (folder / name).open("rb") as file:
             found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
