@@ -2,6 +2,8 @@
 
 import asyncio
 import multiprocessing
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -158,3 +160,24 @@ def test_an_event_loop_reads_in_threads(stand_in):
 
     for found in by_threads(2, lambda: asyncio.run(all_at_once())):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+SPAWNING = """
+import multiprocessing, sys
+import numpy as np
+import clearhead
+
+def vectors(model):
+    return model.embed(["the bank", "a mask"])
+
+if __name__ == "__main__":
+    model = clearhead.load(sys.argv[1])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        np.testing.assert_allclose(pool.apply(vectors, [model]), vectors(model), atol=1e-5)
+"""
+
+
+def test_a_spawned_process_reads_with_the_model_that_is_sent_to_it(stand_in, tmp_path):
+    script = tmp_path / "spawning.py"
+    script.write_text(SPAWNING)
+    subprocess.run([sys.executable, script, stand_in], check=True)

@@ -1,9 +1,16 @@
+import copy
+import pickle
+import shutil
+
+import numpy as np
 import pytest
 import torch
 
 import clearhead as ch
 from clearhead.errors import BadInput, NotFound
-from clearhead.nn.lora import add_lora
+from clearhead.nn import fused
+from clearhead.nn.lora import LoRA, add_lora
+from conftest import SENTENCES as TEXTS
 
 
 def test_save_and_load_give_the_same_model(model, folder):
@@ -41,12 +48,12 @@ def test_a_model_without_a_tokenizer_says_so(tmp_path, model):
         ch.load(tmp_path / "bare").embed("text")
 
 
-def test_adapters_are_merged_by_hand_before_saving(tmp_path, folder):
+def test_adapters_are_saved_in_the_matrices(tmp_path, folder):
     wrapped = ch.load(folder)
-    add_lora(wrapped.encoder, ["qkv"], rank=2)
-    with pytest.raises(BadInput, match="merge them and call remove_lora"):
-        wrapped.save(tmp_path / "wrapped")
-    assert not (tmp_path / "wrapped").exists()
+    for adapter in add_lora(wrapped.encoder, ["qkv"], rank=2):
+        torch.nn.init.normal_(adapter.up)
+    wrapped.save(tmp_path / "wrapped")
+    np.testing.assert_allclose(ch.load(tmp_path / "wrapped").embed(TEXTS), wrapped.embed(TEXTS), atol=1e-5)
 
 
 def test_a_new_head_keeps_the_trained_pooler(model):
@@ -56,3 +63,84 @@ def test_a_new_head_keeps_the_trained_pooler(model):
     trained = model.network.heads["next_sentence"].pooler.dense.weight
     assert torch.equal(new.network.heads["classes"].pooler.dense.weight, trained)
     assert new.encoder is model.encoder
+
+
+def again(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def test_a_pickle_names_the_folder_of_what_was_loaded(stand_in):
+    model = ch.load(stand_in)
+    for name in model.skills:
+        model.skill(name)  # which are not sent along
+    assert len(pickle.dumps(model)) < 1000
+    np.testing.assert_allclose(again(model).embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+    spam = model.skill("spam")
+    assert len(pickle.dumps(spam)) < 1000
+    assert again(spam).classify(TEXTS[0]) == spam.classify(TEXTS[0])
+    half = again(ch.load(stand_in, dtype=torch.bfloat16))
+    assert next(half.network.parameters()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("change", ["number", "parameter", "frozen", "head", "copy", "folder"])
+def test_a_pickle_of_what_has_changed_holds_all_numbers(stand_in, tmp_path, change):
+    folder = shutil.copytree(stand_in, tmp_path / "model")
+    model = ch.load(folder)
+    table = model.encoder.embeddings.token
+    match change:
+        case "number":
+            torch.nn.init.normal_(table.weight)
+        case "parameter":
+            table.weight = torch.nn.Parameter(torch.randn_like(table.weight))
+        case "frozen":
+            model.network.requires_grad_(False)
+        case "head":
+            model = model.with_head("classes", 2)
+        case "copy":
+            model = copy.deepcopy(model)
+        case "folder":
+            ch.Model.create(model.config, model.tokenizer).save(tmp_path / "other")
+            pickled = pickle.dumps(model)
+            shutil.copy(tmp_path / "other" / "model.safetensors", folder)
+            with pytest.raises(NotFound, match="is not as it was when the model was read; save the model and load it"):
+                pickle.loads(pickled)
+            return
+    assert len(pickle.dumps(model)) > 4 * model.parameters
+    found = again(model)
+    for one, other in zip(found.network.parameters(), model.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+        assert one.requires_grad == other.requires_grad
+    assert len(pickle.dumps(found)) > 4 * model.parameters
+
+
+def test_skills_share_the_numbers_of_the_encoder(stand_in):
+    model = ch.load(stand_in)
+    own = {one.data_ptr() for one in model.encoder.parameters()}
+    for name in model.skills:
+        adapters = [one for one in model.skill(name).encoder.parameters() if one.data_ptr() not in own]
+        assert 0 < sum(one.numel() for one in adapters) < model.parameters / 2
+    assert all(part.requires_grad for part in model.network.parameters())
+
+
+def test_matrices_are_kept_ready_for_the_skills_used_last(stand_in, monkeypatch):
+    model = ch.load(stand_in)
+    each = sum(part.base.weight.nbytes for part in model.skill("spam").network.modules() if isinstance(part, LoRA))
+    monkeypatch.setattr("clearhead.pipelines.model._READY_BYTES", 2 * each)
+
+    wanted = {name: model.skill(name).embed(TEXTS[0]) for name in ("spam", "sentiment", "entities")}
+    kept = {name: model._learnt[str(model.skills[name])].network for name in wanted}
+    warm = [name for name, network in kept.items() if any(part in fused._KEPT for part in network.modules())]
+    assert warm == ["sentiment", "entities"]
+    for name in wanted:
+        np.testing.assert_allclose(model.skill(name).embed(TEXTS[0]), wanted[name], atol=1e-6)
+    assert list(model._ready) == [str(model.skills[name]) for name in ("sentiment", "entities")]
+
+
+def test_a_skill_that_goes_elsewhere_leaves_the_encoder_where_it_is(stand_in):
+    model = ch.load(stand_in)
+    before = model.embed(TEXTS[0])
+    spam = model.skill("spam")
+    spam.to("meta")
+    assert spam.device.type == "meta"
+    assert model.device.type == "cpu"
+    np.testing.assert_allclose(model.embed(TEXTS[0]), before, atol=1e-6)

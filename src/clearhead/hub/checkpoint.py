@@ -22,7 +22,7 @@ from clearhead.models.xlnet import PermutationLMHead
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import UNLIMITED
 from clearhead.nn.heads import MaskedLMHead, Network, NextTokenHead, Pooling, SentenceVector
-from clearhead.nn.lora import LoRA
+from clearhead.nn.lora import plain_parameters
 from clearhead.text import Tokenizer
 from clearhead.text.tokenizer import ANY_CLASS
 
@@ -111,8 +111,6 @@ def write_folder(
     absent = [name for name in kept if name not in network.heads]
     if absent:
         raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
-    if any(isinstance(module, LoRA) for module in network.modules()):
-        raise BadInput("the model carries LoRA adapters; merge them and call remove_lora, then save")
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
     architecture = _architecture_for(kept, names)
     description = replace(
@@ -121,7 +119,7 @@ def write_folder(
         labels=_labels_for(part, description.labels, names.unlabelled),
         threshold=description.threshold if "span" in kept else 0.0,
     )
-    tensors = names.write_tensors(to_theirs(names, dict(part.named_parameters())))
+    tensors = names.write_tensors(to_theirs(names, plain_parameters(part)))
     if not names.architectures[architecture]:
         tensors = {name.removeprefix(names.prefix): tensor for name, tensor in tensors.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")

@@ -11,7 +11,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint, BadConfig, require, short
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, require, short
 from clearhead.hub.checkpoint import Checkpoint, Uninitialised, fresh_heads
 from clearhead.hub.config import NAMES, is_number
 from clearhead.hub.weights import Sizes, digest, read_tensors, write_tensors
@@ -71,7 +71,7 @@ def find_skills(folder: Path) -> dict[str, Path]:
 
 
 def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | None = None) -> Checkpoint:
-    """Give the checkpoint with a skill: copies of its blocks with the adapters merged, the same embeddings, a new head.
+    """Give the checkpoint with a skill: adapters beside its matrices, which stay shared, and a new head.
 
     The encoder's digest need not be computed again where it is given.
     """
@@ -106,21 +106,27 @@ def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | No
     )
 
 
-@torch.no_grad()
 def _with_adapters(old: Any, tensors: Mapping[str, Tensor], scale: float, folder: Path) -> nn.Module:
-    """A copy of the encoder with the low-rank updates added to its matrices."""
-    wanted = {name.removeprefix("encoder.").rpartition(".")[0] for name in tensors if name.startswith("encoder.")}
+    """An encoder that shares all numbers with the old one, with the low-rank updates beside its matrices."""
+    names = [name.removeprefix("encoder.") for name in tensors if name.startswith("encoder.")]
     modules = dict(old.named_modules())
-    if not wanted <= modules.keys():
-        raise BadCheckpoint(f"{folder} adapts {min(wanted - modules.keys())}, which this encoder does not have")
-    # what is shared or replaced need not be copied
-    kept = (old.embeddings, *(modules[name].get_parameter("weight") for name in wanted))
-    encoder: nn.Module = copy.deepcopy(old, {id(part): part for part in kept})
-    for name in wanted:
-        part: Any = encoder.get_submodule(name)
-        up, down = (tensors[f"encoder.{name}.{side}"].to(part.weight.device) for side in ("up", "down"))
-        merged = torch.addmm(part.weight.float(), up, down, alpha=scale)  # up (out, R), down (R, in)
-        part.weight = nn.Parameter(merged.to(part.weight.dtype))
+    bare = not any(isinstance(part, LoRA) for part in modules.values())
+    require(bare, f"this model has a skill already; load it anew to give it the one in {folder}", BadInput)
+    # the embeddings are the same module, so that nobody asks which of two has the table for capitals
+    shared = (old.embeddings, *old.parameters(), *old.buffers())
+    encoder: nn.Module = copy.deepcopy(old, {id(one): one for one in shared})
+    for name in dict.fromkeys(name.rpartition(".")[0] for name in names):
+        base = modules.get(name)
+        if not isinstance(base, nn.Linear):
+            raise BadCheckpoint(f"{folder} adapts {name}, which this encoder does not have")
+        up, down = (tensors.get(f"encoder.{name}.{side}", torch.empty(0)) for side in ("up", "down"))
+        rank = len(down)
+        fits = up.shape == (base.out_features, rank) and down.shape == (rank, base.in_features)
+        require(
+            fits, f"{folder}: the correction of {name} does not fit its matrix; copy the skill again", BadCheckpoint
+        )
+        parent, _, last = name.rpartition(".")
+        setattr(encoder.get_submodule(parent), last, LoRA(base, rank, scale * rank, (down, up)))
     return encoder
 
 

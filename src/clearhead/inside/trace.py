@@ -19,7 +19,6 @@ from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import inner_of
 from clearhead.nn.hooks import Call, evaluating, record
 from clearhead.nn.layout import Packed
-from clearhead.nn.lora import LoRA
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 
@@ -295,9 +294,6 @@ def _heads_first(x: Any) -> Tensor:
     return _plain(x).flatten(0, -3).transpose(0, 1)
 
 
-def _matrix(linear: nn.Module) -> Tensor:
+def _matrix(linear: Any) -> Tensor:
     """Copy W^O, (D, H·K), with its adapter if it has one, so that later training leaves the trace alone."""
-    if isinstance(linear, LoRA):
-        correction = 0.0 if linear.merged else linear.up @ linear.down * linear.scale
-        return _plain(linear.base.weight + correction)
-    return _plain(linear.get_parameter("weight")).clone()
+    return _plain(linear.weight).clone()

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.nn.layout import Layout, Packed
+from clearhead.nn.lora import LoRA
 from clearhead.nn.quantisation import QuantisedLinear
 
 Act = Literal["none", "gelu"]
@@ -26,11 +27,10 @@ _REORDER = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _ONEDNN 
 
 def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
     """Apply a linear layer, then perhaps GELU: (…, in) -> (…, out)."""
-    # type(…) is: a wrapped layer (LoRA) must be called as it is
-    if type(layer) is nn.Linear and _FUSED is not None and can_use_onednn(x):
-        (matrix,) = _reordered(layer, layer.weight)
-        return _FUSED(x, matrix, layer.bias, act, [], "none" if act == "gelu" else "")
-    out = layer(x)
+    if _FUSED is not None and type(layer) in _MAPS and can_use_onednn(x):
+        (matrix,), bias = _matrices(layer)
+        return _FUSED(x, matrix, bias, act, [], "none" if act == "gelu" else "")
+    out = _apply(layer, x)
     if act == "gelu" and isinstance(layer, QuantisedLinear):
         return torch.ops.aten.gelu_(out)  # in place: a second array of this size costs as much as the GELU
     return F.gelu(out) if act == "gelu" else out
@@ -38,13 +38,13 @@ def linear(layer: nn.Module, x: Tensor, act: Act = "none") -> Tensor:
 
 def gated(layer: nn.Module, x: Tensor) -> Tensor:
     """Apply a linear layer; GELU of its outputs' first half times the second: (…, in) -> (…, out / 2)."""
-    if type(layer) is nn.Linear and _FUSED is not None and can_use_onednn(x):
+    if _FUSED is not None and type(layer) in _MAPS and can_use_onednn(x):
         # two products, the first with GELU inside, and both results are contiguous
-        value_part, gate_part = _reordered(layer, layer.weight, parts=2)
-        bias = (None, None) if layer.bias is None else layer.bias.chunk(2)
+        (value_part, gate_part), both = _matrices(layer, parts=2)
+        bias = (None, None) if both is None else both.chunk(2)
         value: Tensor = _FUSED(x, value_part, bias[0], "gelu", [], "none")
         return value.mul_(_FUSED(x, gate_part, bias[1], "none", [], ""))
-    value, gate = layer(x).chunk(2, -1)
+    value, gate = _apply(layer, x).chunk(2, -1)
     if isinstance(layer, QuantisedLinear):
         return torch.ops.aten.gelu_(value).mul_(gate)  # in place, as above
     return F.gelu(value) * gate
@@ -52,10 +52,19 @@ def gated(layer: nn.Module, x: Tensor) -> Tensor:
 
 def linear_add(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
     """Apply a linear layer and add the result to the residual, (…, out): (…, in) -> (…, out)."""
-    if type(layer) is nn.Linear and _SUMMED is not None and can_use_onednn(x):
-        (matrix,) = _reordered(layer, layer.weight)
-        return _SUMMED(x, residual, matrix, layer.bias, "add")
+    if _SUMMED is not None and type(layer) in _MAPS and can_use_onednn(x):
+        (matrix,), bias = _matrices(layer)
+        return _SUMMED(x, residual, matrix, bias, "add")
     return residual + linear(layer, x)
+
+
+def _apply(layer: nn.Module, x: Tensor) -> Tensor:
+    """layer(x); where nothing is learnt, the correction of a LoRA is in the matrix."""
+    if type(layer) is LoRA and not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        (matrix,), bias = _matrices(layer, ordered=False)
+        return F.linear(x, matrix, bias)
+    out: Tensor = layer(x)
+    return out
 
 
 def project(owner: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -73,31 +82,62 @@ def can_use_onednn(x: Tensor) -> bool:
     return free and x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
 
 
-class _Reordered(NamedTuple):
-    """A matrix in oneDNN's memory layout, in parts, and the state of the weights that it was made of."""
+# what has a matrix and perhaps a bias; type(…) in: any other wrapped layer must be called as it is
+_MAPS = (nn.Linear, LoRA)
 
-    source: Tensor  # held, so that no other weights can come to lie at the same address
-    address: int
-    version: int
+
+class _Kept(NamedTuple):
+    """A matrix as it is multiplied with, in parts, and the state of the weights that it was made of."""
+
+    sources: tuple[Tensor, ...]  # held, so that no other weights can come to lie at the same address
+    state: tuple[int, ...]
     parts: tuple[Tensor, ...]
 
 
 # Reordering takes as long as multiplying twenty tokens, so it is done once. The copies cost as much memory as the
 # linear layers; they are kept beside the layers, not in them, because torch cannot copy or save a reordered tensor.
-_KEPT: WeakKeyDictionary[nn.Module, _Reordered] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[nn.Module, _Kept] = WeakKeyDictionary()
 
 
-def _reordered(layer: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor, ...]:
-    """The layer's matrix in oneDNN's layout, whole or cut into parts by rows; anew when the weights have changed."""
+def _matrices(layer: Any, parts: int = 1, *, ordered: bool = True) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """The layer's matrix, whole or cut into parts by rows, and its bias; a LoRA's matrix has the correction in it."""
+    if type(layer) is nn.Linear:
+        return _reordered(layer, layer.weight, parts), layer.bias
+    base, up, down = layer.base.weight, layer.up, layer.down
+    if base.is_inference() or up.is_inference():
+        return layer.weight.chunk(parts), layer.base.bias
+    state = (parts, ordered, base.data_ptr(), base._version, up.data_ptr(), up._version, down.data_ptr(), down._version)
+    kept = _KEPT.get(layer)
+    if kept is None or kept.state != state:
+        kept = _keep(layer, (base, up, down), state, layer.weight, parts, ordered=ordered)
+    return kept.parts, layer.base.bias
+
+
+def _reordered(owner: nn.Module, weight: Tensor, parts: int = 1) -> tuple[Tensor, ...]:
+    """A matrix in oneDNN's layout, whole or cut into parts by rows; anew when the weights have changed."""
     if _REORDER is None or weight.is_inference():  # which has no version to tell a change by
         return weight.chunk(parts)
-    kept = _KEPT.get(layer)
-    state = (weight.data_ptr(), weight._version, parts)
-    if kept is None or (kept.address, kept.version, len(kept.parts)) != state:
-        ordered = tuple(_REORDER(part) for part in weight.chunk(parts))
-        kept = _Reordered(weight.detach(), weight.data_ptr(), weight._version, ordered)
-        _KEPT[layer] = kept
+    state = (parts, True, weight.data_ptr(), weight._version)
+    kept = _KEPT.get(owner)
+    if kept is None or kept.state != state:
+        kept = _keep(owner, (weight,), state, weight, parts, ordered=True)
     return kept.parts
+
+
+def _keep(
+    owner: nn.Module, sources: tuple[Tensor, ...], state: tuple[int, ...], matrix: Tensor, parts: int, *, ordered: bool
+) -> _Kept:
+    made = matrix.detach().chunk(parts)
+    if ordered and _REORDER is not None:
+        made = tuple(map(_REORDER, made))
+    _KEPT[owner] = kept = _Kept(tuple(one.detach() for one in sources), state, made)
+    return kept
+
+
+def forget(module: nn.Module) -> None:
+    """Give back the memory of the matrices that are kept for a module; its next use makes them anew."""
+    for part in module.modules():
+        _KEPT.pop(part, None)
 
 
 def can_fuse(block: Any, x: Tensor, layout: Layout) -> bool:

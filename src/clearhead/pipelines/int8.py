@@ -105,10 +105,7 @@ def _rounded(part: Any, name: str, seen: Mapping[str, Range]) -> nn.Module:
 
 
 def _weights(layer: Any) -> Weights:
-    if type(layer) is nn.Linear:
-        return Weights(layer.weight, layer.bias)
-    matrix = layer.base.weight if layer.merged else layer.base.weight + layer.up @ layer.down * layer.scale
-    return Weights(matrix, layer.base.bias)
+    return Weights(layer.weight, layer.base.bias if isinstance(layer, LoRA) else layer.bias)
 
 
 def quantised(model: "Model", sample: Sequence[Any], loss: float) -> "Model":

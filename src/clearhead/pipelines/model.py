@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import tempfile
 import warnings
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, Unpack, overload
 
 import torch
+from torch import Tensor, nn
 
 from clearhead.decoding.config import GenerationOptions, generation_config, with_beams
 from clearhead.errors import BadInput, NotFound, WrongTask, renamed, require
@@ -19,10 +24,13 @@ from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, rea
 from clearhead.hub.config import Description, read_config
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
+from clearhead.hub.weights import weights_state
 from clearhead.io import Progress
 from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
+from clearhead.nn.fused import forget
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.hooks import Combine
+from clearhead.nn.lora import LoRA
 from clearhead.nn.quantisation import is_int8
 from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates
@@ -78,7 +86,61 @@ def load(
     """
     folder = builtin_folder() if source is None else find(source)
     model = Model(read_folder(folder, dtype), folder)
+    named = None if source is None else folder.resolve()
+    model._origin = _Origin(named, weights_state(folder), _Origin.state(model.network))
     return (model if skill is None else model.skill(skill)).to(device)
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a model was read from, and its parameters as they were then."""
+
+    folder: Path | None  # None is the built-in model's, wherever that is
+    weights: str  # what `weights_state` said of the folder
+    parameters: tuple[tuple[weakref.ref[Tensor], int, bool], ...]
+    skill: Path | None = None
+    skill_weights: str = ""
+
+    @staticmethod
+    def state(network: nn.Module) -> tuple[tuple[weakref.ref[Tensor], int, bool], ...]:
+        """All parameters, how often each was changed, and whether it learns."""
+        if any(one.is_inference() for one in network.parameters()):  # of which torch does not tell
+            return ()
+        return tuple((weakref.ref(one), one._version, one.requires_grad) for one in network.parameters())
+
+    def holds(self, network: nn.Module) -> bool:
+        """Whether reading the folder again would give the same network."""
+        found = self.state(network)
+        return (
+            0 < len(found) == len(self.parameters)
+            and all(
+                one is other and now == then for (one, *now), (other, *then) in zip(found, self.parameters, strict=True)
+            )
+            and not any(part.training for part in network.modules())
+        )
+
+
+def _read_again(
+    folder: Path | None, weights: str, skill: Path | None, skill_weights: str, dtype: torch.dtype, device: str
+) -> Model:
+    """Make the model that a pickle names; refuse what has become another one meanwhile."""
+    there = builtin_folder() if folder is None else folder
+    same = (
+        there.is_dir() and weights_state(there) == weights and (skill is None or weights_state(skill) == skill_weights)
+    )
+    told = f"a pickled model names its folder, and {there} is not as it was when the model was read"
+    require(same, f"{told}; save the model and load it where it is needed", NotFound)
+    return load(folder, skill=skill, dtype=dtype, device=device)
+
+
+# Of so many skills at a time are the corrected matrices kept ready to be multiplied with; the others cost what their
+# adapters do, and a few hundredths of a second when they are used again.
+_READY_BYTES = 250_000_000
+_SKILLS_LOCK = Lock()
+if hasattr(os, "register_at_fork"):  # not on Windows; a thread of the parent may be reading a skill
+    os.register_at_fork(
+        before=_SKILLS_LOCK.acquire, after_in_parent=_SKILLS_LOCK.release, after_in_child=_SKILLS_LOCK.release
+    )
 
 
 class Model:
@@ -102,8 +164,10 @@ class Model:
         self.checkpoint = checkpoint
         self.network: Any = checkpoint.network  # a `Network`, or one of models.RECURRENT_FAMILIES
         self._folder = folder
-        self._learnt: dict[str, Model] = {}  # a skill is read when it is first used; it has its own copy of the blocks
+        self._learnt: dict[str, Model] = {}  # a skill is read when it is first used, and shares the encoder's numbers
+        self._ready: dict[str, int] = {}  # the bytes that skills used lately take beside these, the last one last
         self._digest: str | None = None
+        self._origin: _Origin | None = None  # if it was loaded, and is as it was
 
     @classmethod
     def create(
@@ -198,12 +262,29 @@ class Model:
         device(type='cpu')
         """
         self._learnt.clear()
+        self._ready.clear()
         try:
+            if torch.device(device) != self.device and any(isinstance(part, LoRA) for part in self.network.modules()):
+                # the encoder's numbers are others' too, who stay where they are
+                self._origin, self.network = None, copy.deepcopy(self.network)
+                self.checkpoint = replace(self.checkpoint, network=self.network)
             self.network.to(device)
         except (AssertionError, RuntimeError) as error:  # as torch puts it where there is no such device
             reason = str(error).partition("\n")[0]
             raise BadInput(f"the model cannot go to device {str(device)!r} ({reason}); choose another") from None
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What was loaded is pickled as the name of its folder; what has changed since, with all its numbers."""
+        origin = self._origin
+        if origin is None or not origin.holds(self.network):
+            return type(self), (self.checkpoint, self._folder)
+        dtype = next(self.network.parameters()).dtype
+        named = (origin.folder, origin.weights, origin.skill, origin.skill_weights)
+        return _read_again, (*named, dtype, str(self.device))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return type(self)(copy.deepcopy(self.checkpoint, memo), self._folder)
 
     def __repr__(self) -> str:
         size = f"{self.family}, {self.parameters / 1e6:.1f} M parameters"
@@ -229,9 +310,29 @@ class Model:
         if not (folder / DESCRIPTION).is_file():
             known = ", ".join(self.skills) or "none"
             raise NotFound(f"there is no skill {str(name)!r}; there are {known}, or give a folder")
-        if str(folder) not in self._learnt:
-            self._learnt[str(folder)] = Model(load_skill(self.checkpoint, folder, self._encoder_digest()))
-        return self._learnt[str(folder)]
+        with _SKILLS_LOCK:
+            if str(folder) not in self._learnt:
+                self._learnt[str(folder)] = self._read_skill(folder)
+            found = self._learnt[str(folder)]
+            adapters = (part for part in found.network.modules() if isinstance(part, LoRA))
+            taken = self._ready.pop(str(folder), 0) or sum(part.base.weight.nbytes for part in adapters)
+            self._ready[str(folder)] = taken
+            while len(self._ready) > 1 and sum(self._ready.values()) > _READY_BYTES:
+                oldest = next(iter(self._ready))
+                del self._ready[oldest]
+                forget(self._learnt[oldest].network)
+        return found
+
+    def _read_skill(self, folder: Path) -> Model:
+        found, origin = Model(load_skill(self.checkpoint, folder, self._encoder_digest())), self._origin
+        if origin is not None and origin.holds(self.network):
+            found._origin = replace(
+                origin,
+                parameters=_Origin.state(found.network),
+                skill=folder.resolve(),
+                skill_weights=weights_state(folder),
+            )
+        return found
 
     def able(self, use: str, skill: str | Path | None = None) -> Model:
         """The model for a use: with the skill named, or the one made for it, or as it is.
