@@ -84,7 +84,7 @@ def in_int8(network: Network, ranges: Mapping[str, Range] | None = None) -> Netw
     copy = deepcopy(network, shared)
     made: dict[nn.Module, nn.Module] = {}
     for path, parent in list(copy.encoder.named_modules()):
-        if type(parent) is GatedFeedForward and path.startswith("blocks.0."):
+        if type(parent) is LoRA or (type(parent) is GatedFeedForward and path.startswith("blocks.0.")):
             continue  # all layers build on it: in the built-in model it alone makes a third of the change
         for name, child in parent.named_children():
             if type(child) in (nn.Linear, LoRA, FeedForward):
