@@ -14,8 +14,8 @@ import torch
 from clearhead import load
 from clearhead.errors import BadInput
 from clearhead.training.checkpoint import checkpoints, step_of
+from clearhead.training.recipes import finetune, translate
 from clearhead.training.recipes import run as frame
-from clearhead.training.recipes import translate
 
 ROOT = Path(__file__).parents[2]
 WORDS = [
@@ -189,6 +189,9 @@ def test_a_moved_file_is_the_same_and_its_order_or_labels_are_not(run, here):
 def test_a_run_is_not_removed_for_one_that_cannot_start(run, here):
     command = [*FINETUNE, "--out", "out", *sets(train__steps=2)]
     assert run(*command)[0] == 0
+    code, _, err = run(*command[:-4], "--more", "--out", "new")
+    assert (code, "holds no run to go on from; leave --more out, or name another folder" in err) == (2, True)
+    assert not (here / "new").exists()
     before = content(here / "out")
     (here / "train.csv").write_text("text,label\na river,yes\n")  # one class
     assert run(*command, "--restart")[0] == 2
@@ -253,6 +256,9 @@ def fail(*_: object) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("command", "place", "metric"),
     [
+        (RUNS["finetune"][0], (finetune.Measuring, "__call__"), "accuracy"),
+        (RUNS["finetune"][0], (finetune.Measuring, "of_final"), "accuracy"),
+        (RUNS["translation"][0], (translate, "_bleu"), "bleu"),
         (PRETRAIN, (frame, "validation_metrics"), "perplexity"),
         (RUNS["translation"][0], (translate, "_metrics"), "bleu"),
     ],

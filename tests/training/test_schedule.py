@@ -1,10 +1,14 @@
 """Learning rates, batch sizes, and how far a run has come."""
 
+import os
+import signal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.training.checkpoint import State
+from clearhead.training.monitor import Report
 from clearhead.training.schedule import DECAYS, Budget, ramp, schedule
 from clearhead.training.settings import Every
 from training.toy import ToySource, ToyTask, rows, run, settings
@@ -126,3 +130,26 @@ def test_a_resumed_run_goes_on_with_its_minutes(tmp_path):
     result = run(tmp_path, task, steps=None, minutes=1, accumulate=1, clock=clock)
     assert result.step == 30
     assert clock.now == 5000.0 + 60 - 36  # the last checkpoint before the error was at step 18
+
+
+def test_a_run_that_is_stopped_when_its_minutes_are_nearly_over_is_evaluated_all_the_same(tmp_path):
+    clock = Clock()
+
+    def take_time(passes, _batch):
+        clock.now += 10.0
+        if passes == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    class Slow(Report):
+        def log(self, row):
+            clock.now += 4.5
+            super().log(row)
+
+    options = {"steps": None, "minutes": 1.4, "clock": clock, "evaluate": lambda: {"f1": 1.0}, **RARELY}
+    stopped = run(tmp_path, ToyTask(before=take_time), report=Slow(tmp_path), **options)
+    assert (stopped.exit, stopped.step) == ("interrupted", 6)
+    task = ToyTask(before=take_time)
+    for _ in range(2):
+        result = run(tmp_path, task, **options)
+        assert (result.exit, result.step, task.passes) == ("finished", 6, 0)
+        assert [row["evaluation/f1"] for row in rows(tmp_path) if "evaluation/f1" in row] == [1.0]

@@ -98,6 +98,7 @@ class CheckpointManager:
             self._remove("step", lambda _: True)
             self._remove("best", lambda _: True)
             self.ranks.wait()
+        _check_more(self.folder, more=more)
         state, damaged = State(), dict[Path, ClearheadError]()
         for path in reversed(checkpoints(self.folder)):
             try:
@@ -292,6 +293,7 @@ class CheckpointManager:
 
 def check_same(folder: Path, settings: Settings, fingerprint: Mapping[str, object], *, more: bool = False) -> None:
     """Refuse a folder that holds another run, before anything is spent or written."""
+    _check_more(folder, more=more)
     for path in reversed(checkpoints(folder)):
         try:
             numbers = read_numbers(path)
@@ -299,6 +301,11 @@ def check_same(folder: Path, settings: Settings, fingerprint: Mapping[str, objec
             continue
         refuse_another(folder, numbers, settings, fingerprint, more=more)
         return
+
+
+def _check_more(folder: Path, *, more: bool) -> None:
+    there = not more or bool(checkpoints(folder))
+    require(there, f"{folder} holds no run to go on from; leave --more out, or name another folder", BadInput)
 
 
 def refuse_another(

@@ -118,6 +118,9 @@ def train(
         logged, saved, evaluated = settings.every.log, settings.every.save, settings.every.evaluate
         began = kept = state.step  # `kept` is the last that was saved, when `spent` seconds were
         spent = state.elapsed
+        if state.step and not state.over and budget.done(state):  # it was stopped when its minutes were nearly over
+            state.over = True
+            state.row = state.row or {"step": state.step, "epoch": source.epoch_of(state.index)}
         due = watch.elapsed + 60 * settings.every.minutes  # when the clock asks for a checkpoint
         failure: Exception | None = None
         stop = False

@@ -83,7 +83,7 @@ def distil(
         out,
         recipe,
         batches=partial(batches, text, teacher.tokenizer),
-        start=[teacher],
+        start={"the teacher": teacher},
         facts={"teacher": teacher_name or repr(teacher)},
         base_model=teacher_name,
         **options,

@@ -35,6 +35,7 @@ from clearhead.training.recipes.run import (
     run,
     save_with_card,
     training_section,
+    try_measuring,
     without_attention_dropout,
     write_own_card,
 )
@@ -106,7 +107,7 @@ def finetune(
         made_of=fingerprint(
             recipe,
             data={"the training data": (data, training), "the development data": (dev, validation)},
-            start=[find(source)],
+            start={"the starting model": find(source)},
             tokenizers=[model.tokenizer],
             labels=None if labels is None else labels.names,
             **{"the task": task},
@@ -123,8 +124,8 @@ def finetune(
     else:
         remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
     evaluated = None
-    if measure is not None and done and result.failure is None:
-        evaluated = measure.of_final(model, result, recipe.train)
+    if measure is not None and done:
+        evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if validation:

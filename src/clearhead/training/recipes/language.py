@@ -135,7 +135,7 @@ def pretrain_language(
     if model.family not in RECURRENT_FAMILIES:
         check_fit(model, recipe.length)
     task = TASKS[recipe.objective](model.network)
-    source, begun = partial(batches, recipe, tokenizer), () if start is None else [start]
+    source, begun = partial(batches, recipe, tokenizer), None if start is None else {"the starting model": start}
     return model, train_on_text(task, model, corpus, out, recipe, batches=source, start=begun, **options)
 
 

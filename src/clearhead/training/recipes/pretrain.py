@@ -99,12 +99,17 @@ def pretrain(
         out,
         recipe,
         batches=partial(batches, recipe, tokenizer),
-        start=() if start is None else [folder for folder in (start, start / GENERATOR) if folder.is_dir()],
+        start=_started(start),
         beside={} if generator is None else {GENERATOR: generator},
         settings=settings,
         **options,
     )
     return model, result
+
+
+def _started(start: Path | None) -> dict[str, Path | Model]:
+    folders = {} if start is None else {"the starting model": start, "its generator": start / GENERATOR}
+    return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
 def batches(recipe: Pretrain, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from torch import nn
 
@@ -68,6 +68,7 @@ class FinetuneResult:
     evaluated: Evaluated | None = None
 
 
+Found = TypeVar("Found")
 Examples = tuple[object, Sequence[Any]]  # the name of their file, and what was read from it
 
 
@@ -75,7 +76,7 @@ def fingerprint(
     recipe: Any,
     *,
     data: Mapping[str, Corpus | Examples],
-    start: Sequence[Path | Model] = (),
+    start: Mapping[str, Path | Model] | None = None,
     tokenizers: Sequence[Tokenizer],
     labels: Sequence[str] | None = None,
     **named: str,
@@ -95,7 +96,7 @@ def fingerprint(
             parts[name] = told if examples else None
     if labels is not None:
         parts["the labels"] = list(labels)
-    for name, model in zip(("the starting model", "its generator"), start, strict=False):
+    for name, model in (start or {}).items():
         parts[name] = {"name": str(model), DIGEST: _weights_digest(model)}
     for name, words in zip(("the tokenizer", "the tokenizer of the targets"), tokenizers, strict=False):
         capitals = " with capitals" if words.tells_capitals else ""
@@ -137,7 +138,7 @@ def train_on_text(
     recipe: Any,
     *,
     batches: Callable[[Shards, str], BatchSource],
-    start: Sequence[Path | Model] = (),
+    start: Mapping[str, Path | Model] | None = None,
     beside: Mapping[str, Model] | None = None,
     measured: bool = True,
     settings: Settings | None = None,
@@ -208,6 +209,16 @@ def run(
     )
     task.network.eval()
     return result
+
+
+def try_measuring(result: TrainResult, measure: Callable[[], Found]) -> tuple[Found | None, TrainResult]:
+    """Measure a model when its run is over; what that fails by goes into the result, so that the model is saved."""
+    if result.failure is not None:
+        return None, result
+    try:
+        return measure(), result
+    except Exception as error:
+        return None, replace(result, failure=error)
 
 
 def check_measured(result: TrainResult, out: Path) -> None:

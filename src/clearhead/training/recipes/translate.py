@@ -40,6 +40,7 @@ from clearhead.training.recipes.run import (
     run,
     save_with_card,
     training_section,
+    try_measuring,
 )
 from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import Translation
@@ -123,7 +124,7 @@ def translate(
     made_of = fingerprint(
         recipe,
         data={"the training data": (data, pairs), "the development data": (dev, measured)},
-        start=[find(model)] if recipe.model is None else (),
+        start={"the starting model": find(model)} if recipe.model is None else None,
         tokenizers=tokenizers[: 2 if recipe.model is None else 1],
         **({} if recipe.model is None else {"the new model": str(model)}),
     )
@@ -131,8 +132,10 @@ def translate(
     result = run(task, source, recipe, out, made_of=made_of, evaluate=evaluate, **options)
     if result.exit == "interrupted":
         return FinetuneResult(model=translator, result=result, metrics={})
-    known = evaluate is not None and result.failure is None
-    found = evaluate() | _bleu(translator, measured, recipe) if evaluate is not None and known else {}
+    found: Metrics | None = {}
+    if evaluate is not None:
+        found, result = try_measuring(result, lambda: evaluate() | _bleu(translator, measured, recipe))
+    found = found or {}
     if is_done(result):
         facts = {"task": "translation", "training data": _named(data, pairs)}
         facts |= {"made from": str(model)} if recipe.model is None else {}
