@@ -9,7 +9,7 @@ import clearhead as ch
 from clearhead.errors import BadInput
 from clearhead.pipelines import generation as write
 from clearhead.pipelines.generation import Generator
-from pipelines.writers import TEXTS, gpt_folder, translator
+from pipelines.writers import TEXTS, gpt_folder, nllb_folder, translator
 
 
 @pytest.fixture
@@ -197,6 +197,16 @@ def test_bad_input_is_one_sentence_and_exit_2(run, folder, arguments, message):
 def test_what_is_refused_is_refused_before_the_prompt_is_printed(run, options):
     code, out, err = run("generate", "The bank", "--model", gpt_folder(), *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_model_of_many_languages_is_told_two(run):
+    folder = nllb_folder()
+    wanted = ch.load(folder).translate("The animal", src_lang="fra_Latn", tgt_lang="deu_Latn").text
+    told = ["--from", "fra_Latn", "--to", "deu_Latn"]
+    assert run("translate", "The animal", *told, "--model", folder) == (0, f"{wanted}\n", "")
+    code, out, err = run("translate", "The animal", "--from", "fra_Latn", "--to", "de", "--model", folder)
+    assert (code, out) == (2, "")
+    assert err == "error: 'de' is no language of this model; near ones are deu_Latn and 3 others\n"
 
 
 @pytest.mark.parametrize("verb", [["translate", "a"], ["generate", "a"], ["finetune", "instruct", "--data", "a.csv"]])

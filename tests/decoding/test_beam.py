@@ -20,6 +20,7 @@ PLAIN = Controls(end=(1,), max_new_tokens=20)
     [
         *(("gpt2", penalty, seed) for penalty in (1.0, 0.0, -1.5, 2.5) for seed in (0, 1)),
         *((model, penalty, 0) for model in ("marian", "t5", "t5-v1.1") for penalty in (1.0, 0.6)),
+        *((model, 1.0, 0) for model in ("bart", "m2m_100", "mbart")),
     ],
 )
 def test_the_texts_and_scores_of_transformers(model, length_penalty, seed, tmp_path):
@@ -48,6 +49,26 @@ def test_rules_do_what_those_of_transformers_do(rules, theirs, tmp_path):
     outputs = beam_search(writer, PROMPTS, Controls(end=(1,), max_new_tokens=20, **rules), num_beams=3, history=PROMPTS)
     for prompt, (output,) in zip(PROMPTS, outputs, strict=True):
         assert [output.tokens] == their_texts("gpt2", prompt, num_beams=3, **theirs)[0]
+
+
+@pytest.mark.parametrize("model", ["bart", "m2m_100", "marian"])
+@pytest.mark.parametrize("early", [False, True])
+def test_tokens_that_are_forced_and_ends_that_are_enough(model, early, tmp_path):
+    """As the files of BART and its relatives say: the first token, the end at the limit, the first ends there are."""
+    writer = ours(model, tmp_path)
+    rules = {"no_repeat_ngram_size": 3, "min_new_tokens": 2}
+    said = {**rules, "forced_bos_token_id": 7, "forced_eos_token_id": 1, "max_new_tokens": 9}
+    controls = Controls(end=(1,), max_new_tokens=9, first=7, last=1, **rules)
+    history = [[writer.start]] * len(PROMPTS)
+    found = beam_search(writer, PROMPTS, controls, num_beams=3, early_stopping=early, history=history)
+    for prompt, (output,) in zip(PROMPTS, found, strict=True):
+        texts, scores = their_texts(model, prompt, num_beams=3, early_stopping=early, **said)
+        assert [output.tokens] == texts
+        assert output.score == pytest.approx(scores[0], rel=1e-4, abs=1e-4)
+        assert output.tokens[0] == 7
+    for prompt, one in zip(PROMPTS, greedy(writer, PROMPTS, controls, history=history), strict=True):
+        assert [one.tokens] == their_texts(model, prompt, **said)[0]
+        assert one.ended == (len(one.log_probabilities) < 9)  # an end that the limit forces is none
 
 
 @pytest.mark.parametrize("model", DECODERS)

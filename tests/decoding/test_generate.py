@@ -35,7 +35,8 @@ def test_greedy_writes_what_transformers_writes(model, seed, tmp_path):
 @pytest.mark.parametrize("model", DECODERS)
 def test_the_cache_changes_nothing(model):
     network = our_decoder(model).network
-    writer, written = as_decoder(network), [[0] if hasattr(network.encoder, "encode") else list(p) for p in PROMPTS]
+    start = getattr(network.encoder, "decoder_start_token_id", None)
+    writer, written = as_decoder(network), [list(p) if start is None else [start] for p in PROMPTS]
     source = laid_out(PROMPTS, packed=True)
     rng = torch.Generator().manual_seed(0)
     with torch.inference_mode():

@@ -1,6 +1,7 @@
 """Tiny models that write, with tokenizers trained on the spot: GPT-2, Marian, T5 and recurrent ones."""
 
 import atexit
+import json
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
@@ -97,4 +98,38 @@ def recurrent_folder(kind: str, folder: Path) -> Path:
     family = RECURRENT_FAMILIES[kind]
     network = randomised(family.network(family.config(vocab_size=pieces().vocabulary, hidden_size=16)), 2).eval()
     write_folder(recurrent_checkpoint(kind, network, pieces()), folder)
+    return folder
+
+
+SIZES: dict[str, Any] = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 96,
+}
+LANGUAGES = ["deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans"]
+
+
+@cache
+def nllb_folder() -> Path:
+    """An M2M-100 of transformers with random weights and NLLB's kind of tokenizer, of four languages."""
+    trained = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    trained.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=200, special_tokens=specials, show_progress=False)
+    )
+    model = json.loads(trained.to_str())["model"]
+    merges = [tuple(pair) for pair in model["merges"]]
+    fast = transformers.NllbTokenizer(vocab=model["vocab"], merges=merges, extra_special_tokens=LANGUAGES)
+    folder = fresh_folder()
+    fast.save_pretrained(folder)
+    config = transformers.M2M100Config(vocab_size=len(fast) + 3, **SIZES)
+    network: Any = randomised(transformers.M2M100ForConditionalGeneration(config), 5).eval()
+    network.generation_config.max_length = 30
+    network.save_pretrained(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Tokenizers from SentencePiece's files: OPUS-MT's source.spm with vocab.json, DeBERTa's spm.model."""
+"""Tokenizers from SentencePiece's files: OPUS-MT's, M2M-100's with vocab.json, mBART's, DeBERTa's spm.model."""
 
 import json
 import struct
@@ -118,3 +118,69 @@ def test_what_is_no_file_of_deberta_is_refused(tmp_path):
     (tmp_path / "spm.model").write_bytes(b"nothing")
     with pytest.raises(BadCheckpoint, match="is no SentencePiece model"):
         Tokenizer.from_folder(tmp_path)
+
+
+# as SentencePiece itself numbers merges: the score is the place at which a pair was joined
+JOINED = {"▁t": -0.0, "he": -1.0, "▁the": -2.0, "re": -3.0, "▁": -4.0, "t": -5.0, "h": -6.0, "e": -7.0, "r": -8.0}
+
+
+def write_m2m100(folder: Path, *, bpe: bool = True, lost: str = "") -> Path:
+    pieces = JOINED if bpe else PIECES
+    written = [field(1, field(1, piece.encode()) + field(2, score)) for piece, score in pieces.items()]
+    trainer = field(2, field(3, 2 if bpe else 1))
+    (folder / "sentencepiece.bpe.model").write_bytes(b"".join(written) + trainer + field(3, field(1, b"identity")))
+    kept = [piece for piece in reversed(pieces) if piece != lost]
+    vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *kept])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    return folder
+
+
+def test_m2m100_joins_pieces_and_numbers_its_languages_after_them(tmp_path):
+    tokenizer = Tokenizer.from_folder(write_m2m100(tmp_path))
+    assert tokenizer.pieces("there  the three").tokens == ["▁the", "re", "▁the", "▁t", "h", "re", "e"]
+    assert tokenizer.pieces("thexx ").tokens == ["▁the", "<unk>"]
+    languages = tokenizer.languages
+    assert len(languages.ids) == 100
+    # the ids that M2M100Tokenizer gives: those of the vocabulary, then the languages in their order
+    assert (languages.ids["af"], languages.ids["en"], languages.ids["zu"]) == (13, 13 + 18, 13 + 99)
+    assert (languages.place, languages.source) == ("before", "en")
+    assert languages.around(2, "de") == ((13 + 16,), (2,))
+    assert tokenizer.encode("the").tokens == ["__en__", "▁the", "</s>"]
+    assert tokenizer.decode(tokenizer.encode("there the").ids) == "there the"
+    (tmp_path / "saved").mkdir()
+    tokenizer.save(tmp_path / "saved")
+    again = Tokenizer.from_folder(tmp_path / "saved")
+    assert (again.encode("there").ids, again.languages.ids) == (tokenizer.encode("there").ids, languages.ids)
+
+
+def test_m2m100_by_unigram_pieces_and_of_other_languages(tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"language_codes": "wmt21"}')
+    tokenizer = Tokenizer.from_folder(write_m2m100(tmp_path, bpe=False))
+    assert tokenizer.pieces("there the").tokens == ["▁there", "▁the"]
+    assert list(tokenizer.languages.ids) == ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
+    (tmp_path / "tokenizer_config.json").write_text('{"language_codes": "martian"}')
+    with pytest.raises(BadCheckpoint, match="language_codes = 'martian' is not known; there are m2m100, wmt21"):
+        Tokenizer.from_folder(tmp_path)
+
+
+def test_a_piece_without_an_id_is_told_and_cut_further(tmp_path, caplog):
+    tokenizer = Tokenizer.from_folder(write_m2m100(tmp_path, lost="▁the"))
+    assert "has 1 pieces that vocab.json has no id for, such as '▁the'" in caplog.text
+    assert tokenizer.pieces("the").tokens == ["▁t", "he"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "around"), [("MBartTokenizer", 25, "after"), ("MBart50Tokenizer", 52, "before")]
+)
+def test_mbart_numbers_its_pieces_as_fairseq_does(tmp_path, kind, count, around):
+    (write(tmp_path) / "source.spm").rename(tmp_path / "sentencepiece.bpe.model")
+    (tmp_path / "vocab.json").unlink()
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "src_lang": "de_DE"}))
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    first = 4 + len(PIECES)
+    languages = tokenizer.languages
+    assert (len(languages.ids), languages.place, languages.source) == (count, around, "de_DE")
+    assert (languages.ids["ar_AR"], tokenizer.mask_id) == (first, first + count)
+    assert tokenizer.pieces("there the").ids == [4 + list(PIECES).index(piece) for piece in ("▁there", "▁the")]
+    german = first + 2
+    assert languages.around(2) == (((german,), (2,)) if around == "before" else ((), (2, german)))

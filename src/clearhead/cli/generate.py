@@ -30,6 +30,8 @@ app = Verbs()
 _PROMPTS = 1000  # of which the longest says how much room is left
 _TEMPERATURE = "Sample: below 1 likely tokens become likelier, above 1 the text is wilder."
 _TOP_P = "Sample among the most probable tokens that add up to this probability."
+_FROM = "The language of the texts, by the model's code for it: eng_Latn (NLLB), en (M2M-100, T5), en_XX (mBART)."
+_TO = "The language to translate to, such as deu_Latn, de or de_DE."
 _SEVERAL: dict[str, tuple[Any, Any]] = {
     "num_return_sequences": (int | None, Option(None, help="How many versions of each text to give, the best first.")),
     "length_penalty": (float | None, Option(None, help="Of beams: above 1 favours long texts, below 1 short ones.")),
@@ -57,7 +59,7 @@ def generate(
     *,
     prompts: AnyTexts,
     model: LoadedGenerator,
-    max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="128"),
+    max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="the model's own, or 128"),
     options: GenerationOptions,
     json: JsonOption = False,
 ) -> Rows:
@@ -69,7 +71,7 @@ def generate(
     require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)
     if max_new_tokens is not None:
         _note_limit(model, first, max_new_tokens)
-    options["max_new_tokens"] = 128 if max_new_tokens is None else max_new_tokens
+        options["max_new_tokens"] = max_new_tokens
     single = options.get("num_return_sequences", 1) <= 1 and options.get("num_beams", 1) == 1
     if len(first) == 1 and not json and single:
         _print_stream(model, first[0], options)
@@ -108,22 +110,28 @@ def translate(
     *,
     texts: GivenTexts,
     model: LoadedGenerator,
-    num_beams: int = Option(4, help="Beams of the search; 1 is greedy."),
+    src_lang: str | None = Option(None, "--from", help=_FROM),
+    tgt_lang: str | None = Option(None, "--to", help=_TO),
+    num_beams: int | None = Option(
+        None, help="Beams of the search; 1 is greedy.", show_default="the model's own, or 4"
+    ),
     options: Annotated[dict[str, Any], Shared(given, **_SEVERAL)],
     prefix: str = Option("", help='Put before every sentence: "translate English to German: ".'),
 ) -> Rows:
-    """Translate texts, sentence by sentence, by an OPUS-MT, T5 or recurrent model, or one trained here.
+    """Translate texts, sentence by sentence, by an OPUS-MT, NLLB, M2M-100, T5 or other model, or one trained here.
+
+    A model of many languages is told which: `--from deu_Latn --to eng_Latn`.
 
     Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
     """
-    options |= {"prefix": prefix, "num_beams": num_beams}
+    options |= {"prefix": prefix, **given(src_lang=src_lang, tgt_lang=tgt_lang, num_beams=num_beams)}
     for text, written in each_written("translating", texts, model.translate, **options):
         for one in written if "num_return_sequences" in options else [written]:
             found = {"translation": one.text, "parts": one.to_dict()["parts"]}
             yield {"source": text.text, **found}, [one.text]
 
 
-_ABSTRACTIVE = "In the model's own words; it must be a generator, such as a T5."
+_ABSTRACTIVE = "In the model's own words; it must be a generator, such as a BART or a T5."
 _MOST = "Of --abstractive: most tokens for a part of the text."
 _FEWEST = "Of --abstractive: fewest tokens for a part."
 WholeTexts = Annotated[
@@ -143,8 +151,8 @@ def summarise(
     model: Loaded,
     sentences: int | None = Option(None, help="How many sentences to keep.", show_default="3"),
     abstractive: bool = Option(False, "--abstractive", help=_ABSTRACTIVE),
-    max_new_tokens: int | None = Option(None, help=_MOST, show_default="200"),
-    min_new_tokens: int | None = Option(None, help=_FEWEST, show_default="30 by a T5"),
+    max_new_tokens: int | None = Option(None, help=_MOST, show_default="the model's own, or 200"),
+    min_new_tokens: int | None = Option(None, help=_FEWEST, show_default="the model's own, or 30 by a T5"),
 ) -> Rows:
     """Keep the sentences that say most of a text, word for word and in order; or generate a summary.
 

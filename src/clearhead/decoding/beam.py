@@ -20,6 +20,7 @@ def beam_search(
     *,
     num_beams: int = 4,
     length_penalty: float = 1.0,
+    early_stopping: bool = False,
     num_return_sequences: int = 1,
     history: Texts | None = None,
     recorder: Recorder | None = None,
@@ -27,13 +28,14 @@ def beam_search(
     """Keep `num_beams` hypotheses of each text and give the best `num_return_sequences`, best first.
 
     A finished one counts by its log probability divided by its length, end included, to the power `length_penalty`. A
-    text is done when no hypothesis is better than the worst of its `num_beams` ends. `history`: see `greedy`.
+    text is done when no hypothesis is better than the worst of its `num_beams` ends, or, with `early_stopping`, as soon
+    as it has so many. `history`: see `greedy`.
     """
     several = num_return_sequences
     require(num_beams >= 1, f"num_beams must be at least 1, got {num_beams}", BadInput)
     fits = 1 <= several <= num_beams
     require(fits, f"num_return_sequences must be from 1 to num_beams={num_beams}, got {several}", BadInput)
-    search = _Search(model, prompts, controls, history, recorder, num_beams, length_penalty)
+    search = _Search(model, prompts, controls, history, recorder, num_beams, length_penalty, early_stopping)
     while search.running:
         search.advance()
     require(all(beam.ends for beam in search.beams), "the rules leave no token to be written; forbid less", BadInput)
@@ -61,6 +63,7 @@ class _Beam:
     text: int
     width: int
     length_penalty: float
+    early_stopping: bool
     history: list[int]
     open: list[_Hypothesis] = field(default_factory=lambda: [_Hypothesis()])
     ends: list[tuple[_Hypothesis, bool]] = field(default_factory=list)
@@ -78,8 +81,9 @@ class _Beam:
     @property
     def done(self) -> bool:
         """Whether no open hypothesis can be expected to be better than the ends that there are."""
-        full = len(self.ends) == self.width
-        return not self.open or (full and self.score(self.open[0]) <= self.score(self.ends[-1][0]))
+        if not self.open or len(self.ends) < self.width:
+            return not self.open
+        return self.early_stopping or self.score(self.open[0]) <= self.score(self.ends[-1][0])
 
     def results(self) -> list[Output]:
         """The ends."""
@@ -92,10 +96,12 @@ class _Search(Rows):
 
     width: int
     length_penalty: float
+    early_stopping: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.beams = [_Beam(text, self.width, self.length_penalty, seen) for text, seen in enumerate(self.before)]
+        rules = self.width, self.length_penalty, self.early_stopping
+        self.beams = [_Beam(text, *rules, seen) for text, seen in enumerate(self.before)]
         self.running = list(self.beams)
         self.count = 0
 
@@ -126,11 +132,12 @@ class _Search(Rows):
 
     def _choose(self, beam: _Beam, candidates: list[tuple[_Hypothesis, float, int, int]]) -> None:
         last = self.count == self.controls.max_new_tokens
+        cut = last and self.controls.last is not None  # the end is the limit's
         beam.open = []
         for rank, (before, log_prob, token, row) in enumerate(candidates):
             end = token in self.controls.end
             one = before.extend(token, log_prob, row, end=end)
-            ended = end or self.controls.stops(one.tokens)
+            ended = (end and not cut) or self.controls.stops(one.tokens)
             if (ended or last) and rank < self.width:
                 beam.end(one, ended=ended)
             elif not ended and not last and len(beam.open) < self.width:

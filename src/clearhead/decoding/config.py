@@ -3,17 +3,17 @@
 # B rows · V vocabulary
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from numbers import Integral, Real
 from random import Random
-from typing import Any, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor
 
-from clearhead.errors import BadInput, renamed, require
+from clearhead.errors import BadInput, renamed, require, typed
 
 
 def check_whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> None:
@@ -80,7 +80,8 @@ class Controls:
     """Rules for the tokens of one text. `end` are the tokens that end it; they are not part of the result.
 
     `repetition_penalty` divides positive scores of tokens that were there before and multiplies negative ones (Keskar
-    et al. 2019); no `no_repeat_ngram_size` tokens follow one another twice. `stop_strings` need `decode`.
+    et al. 2019); no `no_repeat_ngram_size` tokens follow one another twice. `stop_strings` need `decode`. A text begins
+    with `first`, and one that reaches the limit ends with `last`, whatever is likely.
     """
 
     end: tuple[int, ...] = ()
@@ -91,6 +92,8 @@ class Controls:
     no_repeat_ngram_size: int = 0
     stop_strings: tuple[str, ...] = ()
     decode: Callable[[Sequence[int]], str] | None = None
+    first: int | None = None
+    last: int | None = None
 
     def __post_init__(self) -> None:
         check_whole("max_new_tokens", self.max_new_tokens, least=1)
@@ -106,7 +109,14 @@ class Controls:
     def changes(self, count: int) -> bool:
         """Whether `apply` would change scores after `count` new tokens."""
         held_back = count < self.min_new_tokens and bool(self.end)
-        return held_back or bool(self.banned) or self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
+        repeats = self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
+        return held_back or bool(self.banned) or repeats or self.forced(count) is not None
+
+    def forced(self, count: int) -> int | None:
+        """The token that must follow `count` new ones."""
+        if self.last is not None and count == self.max_new_tokens - 1:
+            return self.last
+        return self.first if count == 0 else None
 
     def apply(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
         """Change the scores (B, V) of the next token of texts that have `count` new tokens."""
@@ -114,6 +124,9 @@ class Controls:
 
     def apply_(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
         """The same where the scores stand: nobody else may need them."""
+        if (only := self.forced(count)) is not None:
+            scores.fill_(-torch.inf)[:, only] = 0.0
+            return scores
         if self.repetition_penalty != 1.0:
             for row, text in enumerate(texts):
                 seen = torch.tensor(sorted(set(text)), dtype=torch.int64, device=scores.device)
@@ -144,6 +157,7 @@ def _completions(text: Sequence[int], n: int) -> list[int]:
     return [text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == before]
 
 
+NEW_TOKENS = 128  # at most, where neither the user nor the checkpoint says how many
 BEAMS = 4  # where a text is written anew and nobody says how many
 MOST = 256  # beams or sequences of one text: each takes the memory of a text
 
@@ -155,6 +169,7 @@ class GenerationConfig:
     num_beams: int = 1
     num_return_sequences: int = 1  # for each text
     length_penalty: float = 1.0
+    early_stopping: bool = False  # as soon as there are as many ends as beams
     sampling: Sampling | None = None
     seed: int | None = None  # None draws one from torch's own generator
     min_new_tokens: int = 0
@@ -169,6 +184,8 @@ class GenerationConfig:
             check_whole(name, getattr(self, name))
         for name in ("length_penalty", "repetition_penalty"):
             check_number(name, getattr(self, name))
+        early = self.early_stopping
+        require(isinstance(early, bool), f"early_stopping must be True or False, got {early!r}", BadInput)
         seeded = self.seed is None or isinstance(self.seed, int)
         require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
         mixed = self.sampling is not None and self.num_beams > 1
@@ -189,6 +206,7 @@ class GenerationOptions(TypedDict, total=False):
 
     num_beams: int
     length_penalty: float
+    early_stopping: bool
     temperature: float
     top_k: int
     top_p: float
@@ -217,7 +235,22 @@ def generation_config(**options: Unpack[GenerationOptions]) -> GenerationConfig:
     require(not idle, f"seed {config.seed} has nothing to draw; add a temperature, top_k or top_p", BadInput)
     idle = config.length_penalty != 1.0 and config.num_beams == 1
     require(not idle, f"length_penalty {config.length_penalty} has no beams to weigh; ask for several", BadInput)
+    idle = config.early_stopping and config.num_beams == 1
+    require(not idle, "early_stopping has no beams to stop; ask for several", BadInput)
     return config
+
+
+_OF_BEAMS = ("num_beams", "length_penalty", "early_stopping")
+
+
+def with_usual(options: GenerationOptions, usual: GenerationOptions) -> GenerationConfig:
+    """Choose as is `usual`, unless told otherwise; what is usual for beams waits until there are some."""
+    chosen: dict[str, Any] = {**usual, **options}
+    drawn = {"temperature", "top_k", "top_p"} & set(options)
+    for name in _OF_BEAMS:
+        if name not in options and (drawn or chosen.get("num_beams", 1) == 1):
+            chosen.pop(name, None)
+    return generation_config(**cast("GenerationOptions", chosen))
 
 
 def with_beams(options: GenerationOptions, usual: GenerationOptions | None = None) -> GenerationConfig:
@@ -225,12 +258,72 @@ def with_beams(options: GenerationOptions, usual: GenerationOptions | None = Non
 
     Who asks for sampling gets no beams, and where there are none, no length penalty is usual.
     """
-    chosen: GenerationOptions = {**(usual or {}), **options}
-    if not {"temperature", "top_k", "top_p"} & set(options):
-        chosen.setdefault("num_beams", BEAMS)
-    if chosen.get("num_beams", 1) == 1 and "length_penalty" not in options:
-        chosen.pop("length_penalty", None)
-    return generation_config(**chosen)
+    return with_usual(options, {"num_beams": BEAMS, **(usual or {})})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WritingHabits:
+    """What a checkpoint says about how it writes: the options that it is best with, and the tokens that it needs."""
+
+    options: GenerationOptions = field(default_factory=lambda: GenerationOptions())
+    max_new_tokens: int | None = None
+    start: int | None = None  # what the decoder begins with, where it is not the family's own
+    first: int | None = None  # what every text begins with
+    last: int | None = None  # what a text ends with that reaches the limit
+    ends: tuple[int, ...] = ()  # where there are several
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], *, sourced: bool, name: str) -> Self:
+        """Take what is known from a generation_config.json, or whatever has this `name`; the rest is left aside.
+
+        Lengths are only taken where they count no prompt: beside a source, they count the start token too.
+        """
+
+        def take(key: str, hint: Any) -> Any:
+            said = content.get(key)
+            unsaid = said is None or (key == "early_stopping" and said == "never")  # as if False
+            return None if unsaid else typed(said, hint, f"{name}: {key}")
+
+        def tokens(key: str) -> list[int]:
+            said = content.get(key)
+            found = said if isinstance(said, list) else [] if said is None else [said]
+            right = all(type(one) is int and one >= 0 for one in found)
+            require(right, f"{name}: {key} = {said!r} is no token's id")
+            return found
+
+        taken = {key: value for key, hint in _OPTIONS.items() if (value := take(key, hint)) is not None}
+        most, least = take("max_length", int), take("min_length", int)
+        if sourced and least is not None:
+            taken.setdefault("min_new_tokens", max(least - 1, 0))
+        if (limit := take("max_new_tokens", int)) is None and sourced and most is not None:
+            limit = most - 1
+        start, first, last = (next(iter(tokens(key)), None) for key in _TOKENS)
+        options = cast("GenerationOptions", taken)
+        with_beams(options)  # says what is out of range
+        several = tuple(tokens("eos_token_id"))
+        limit = limit if limit and limit > 0 else None
+        return cls(options=options, max_new_tokens=limit, start=start, first=first, last=last, ends=several)
+
+    def limit(self, max_new_tokens: int | None, usual: int) -> int:
+        """How many new tokens at most: what was asked for, else what the checkpoint says, else what is usual."""
+        return max_new_tokens if max_new_tokens is not None else self.max_new_tokens or usual
+
+    def usual(self, max_new_tokens: int | None = None) -> GenerationOptions:
+        """The options, which give way to a limit that was asked for."""
+        if max_new_tokens is None or self.options.get("min_new_tokens", 0) <= max_new_tokens:
+            return self.options
+        return {**self.options, "min_new_tokens": max_new_tokens}
+
+
+_TOKENS = ("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id")
+_OPTIONS: dict[str, Any] = {
+    "num_beams": int,
+    "length_penalty": float,
+    "early_stopping": bool,
+    "min_new_tokens": int,
+    "repetition_penalty": float,
+    "no_repeat_ngram_size": int,
+}
 
 
 def check_length(max_new_tokens: object, min_new_tokens: int = 0) -> None:

@@ -89,12 +89,16 @@ class Decoder(Protocol):
         """Append one token (B,) to every sequence: logits (B, V) of the token after it, and the new `State`."""
 
 
-def as_decoder(network: Network) -> Decoder:
-    """Let a network of models.GENERATORS be decoded; it should be in evaluation mode."""
+def as_decoder(network: Network, start: int | None = None) -> Decoder:
+    """Let a network of models.GENERATORS be decoded; it should be in evaluation mode.
+
+    An encoder–decoder begins with the token `start`, if it is not the family's own.
+    """
     told = f"it has no head 'causal_lm', but {', '.join(network.heads) or 'none'}"
     todo = "choose one that does, such as GPT-2, T5 or OPUS-MT"
     require("causal_lm" in network.heads, f"this model writes no text: {told}; {todo}", WrongTask)
-    return _SourceDecoder(network) if isinstance(network.encoder, EncoderDecoder) else _PromptDecoder(network)
+    sourced = isinstance(network.encoder, EncoderDecoder)
+    return _SourceDecoder(network, start) if sourced else _PromptDecoder(network)
 
 
 class _PromptDecoder:
@@ -119,10 +123,14 @@ class _PromptDecoder:
 class _SourceDecoder(_PromptDecoder):
     """An encoder–decoder: it reads sources and writes from nothing but a start token."""
 
+    def __init__(self, network: Network, start: int | None = None) -> None:
+        super().__init__(network)
+        self.start = self.body.decoder_start_token_id if start is None else start
+
     def begin(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Cache]:
         ids, layout = pack_ids(prompts, "source", self.head.weight.device)
         cache = self.body.init_cache(self.body.encode(ids, layout))
-        return self.step(ids.new_full((len(prompts),), self.body.decoder_start_token_id), cache)
+        return self.step(ids.new_full((len(prompts),), self.start), cache)
 
     def step(self, tokens: Tensor, state: Cache) -> tuple[Tensor, Cache]:
         layout = state.step()

@@ -154,15 +154,18 @@ class _Decoding(Rows):
         if self.recorder is not None:
             written = [draft.tokens for draft in drafts]
             self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
-        found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        full = count + 1 == self.controls.max_new_tokens
+        if self.controls.forced(count) is None:
+            found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        else:
+            found = [0.0] * len(chosen)
         for draft, token, log_prob in zip(drafts, chosen, found, strict=True):
             draft.log_probabilities.append(log_prob)
             if token in self.controls.end:
-                draft.ended = True
+                draft.ended = not full or self.controls.last is None  # else the end is the limit's
             else:
                 draft.tokens.append(token)
                 draft.ended = self.controls.stops(draft.tokens)
-        full = count + 1 == self.controls.max_new_tokens
         rows = [row for row, draft in enumerate(drafts) if not (full or draft.ended)]
         self.running = [self.running[row] for row in rows]
         if rows:

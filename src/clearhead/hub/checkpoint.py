@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ from clearhead.nn.embeddings import UNLIMITED
 from clearhead.nn.heads import MaskedLMHead, Network, NextTokenHead, Pooling, SentenceVector
 from clearhead.nn.lora import plain_parameters
 from clearhead.text import Tokenizer
+from clearhead.text.files import PIECES
+from clearhead.text.languages import Around
 from clearhead.text.tokenizer import ANY_CLASS
 
 log = logging.getLogger(__name__)
 
+GENERATION = "generation_config.json"
 _MIXED = "config.json and the weights are from different models"
 _LARGEST = Sizes(tensors=2**14, numbers=2**44)  # of an outline whose weights are not there yet
 _LABELLED = ("classes", "tags", "span", "sentence_order")
@@ -41,6 +44,7 @@ class Checkpoint:
     network: Any  # a Network, or one of RECURRENT_FAMILIES, which has neither encoder nor heads
     tokenizer: Tokenizer | None
     sentence: SentenceVector | None = None  # how a sentence-transformers folder makes one vector of a text
+    generation: dict[str, Any] = field(default_factory=dict)  # what generation_config.json says
 
 
 def recurrent_checkpoint(family: str, network: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
@@ -91,8 +95,13 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
     for head in network.heads.values():
         if isinstance(head, MaskedLMHead | PermutationLMHead) or (isinstance(head, NextTokenHead) and head.tied):
             head.weight = network.encoder.embeddings.token.weight  # assigning made two parameters of the shared one
-    sentence = read_sentence_vector(folder)
-    return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer, sentence=sentence)
+    return Checkpoint(
+        description=description,
+        network=network.eval(),
+        tokenizer=tokenizer,
+        sentence=read_sentence_vector(folder),
+        generation=_read_generation(folder) if description.family in GENERATORS else {},
+    )
 
 
 def write_folder(
@@ -128,10 +137,11 @@ def write_folder(
     with staged(folder) as stage:
         write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
+        if checkpoint.generation:
+            write_json(checkpoint.generation, stage / GENERATION)
         if (tokenizer := checkpoint.tokenizer) is not None:
             if description.family in GENERATORS:
-                sourced = isinstance(network.encoder, EncoderDecoder)
-                tokenizer = export_tokenizer(tokenizer, network.encoder.config, sourced=sourced)
+                tokenizer = export_tokenizer(tokenizer, network.encoder)
             longest = network.encoder.max_length
             said = "model_max_length" in tokenizer.settings or longest == UNLIMITED
             tokenizer.save(stage, max_length=None if said else longest)
@@ -284,7 +294,7 @@ def _labels_for(network: Network, labels: tuple[str, ...] | None, unlabelled: in
 def _read_tokenizer(folder: Path, description: Description, *, needed: bool = False) -> Tokenizer | None:
     """Read the tokenizer if there is one, and look that the model has a vector for each of its tokens."""
     if not needed and not any(
-        (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model")
+        (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", PIECES)
     ):
         return None
     tokenizer, embedded = Tokenizer.from_folder(folder), description.config.vocab_size
@@ -296,26 +306,46 @@ def _read_tokenizer(folder: Path, description: Description, *, needed: bool = Fa
     return tokenizer
 
 
-def export_tokenizer(tokenizer: Tokenizer, config: Any, *, sourced: bool) -> Tokenizer:
+# classes of transformers that put the languages in their place themselves, whatever tokenizer.json says
+_LANGUAGE_CLASSES = ("NllbTokenizer", "MBartTokenizer", "MBart50Tokenizer")
+# classes that read source.spm and the like, never tokenizer.json
+_PIECE_CLASSES = ("MarianTokenizer", "M2M100Tokenizer")
+
+
+def source_marks(tokenizer: Tokenizer, body: Any, language: str | None = None) -> Around:
+    """The ids that an encoder–decoder reads before a source and after it: the end, and what its family adds to it."""
+    config, languages = body.config, tokenizer.languages
+    if languages is not None and languages.place != "target":
+        return languages.around(config.eos_token_id, language)
+    return ((config.bos_token_id,) if body.opens_with_bos else ()), (config.eos_token_id,)
+
+
+def export_tokenizer(tokenizer: Tokenizer, body: Any) -> Tokenizer:
     """The tokenizer of a model that writes, as transformers needs it to give the model what it reads here.
 
-    A source (`sourced`) is followed by the end token and by nothing else; a prompt has nothing after it, for it goes
-    on. There are no segments, and the ends are named.
+    A source has its marks round it and nothing else; a prompt has nothing after it, for it goes on. There are no
+    segments, and the ends are named.
     """
+    config = body.config
     before, after = tokenizer.template.around_text
     ids = {f"{role}_token": getattr(config, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}
     names = {role: tokenizer.id_to_token(token) for role, token in ids.items() if token is not None}
     ends = {role: name for role, name in names.items() if name is not None and not tokenizer.settings.get(role)}
     # GPT-2 would add a token's vector for each segment, and others refuse them
     settings = {"model_input_names": ["input_ids", "attention_mask"], **ends}
-    # Marian's own class reads source.spm and the like, never tokenizer.json
-    if tokenizer.settings.get("tokenizer_class") == "MarianTokenizer":
+    kind = str(tokenizer.settings.get("tokenizer_class")).removesuffix("Fast")
+    if kind in _PIECE_CLASSES:
         settings["tokenizer_class"] = ANY_CLASS
-    if not sourced:
+    if not isinstance(body, EncoderDecoder):
         after = ()
-    elif tokenizer.id_to_token(config.eos_token_id) is not None:  # else it belongs to another model
-        before, after = (), (config.eos_token_id,)
+    elif kind not in _LANGUAGE_CLASSES and tokenizer.id_to_token(config.eos_token_id) is not None:
+        before, after = source_marks(tokenizer, body)  # a token without a name belongs to another model
     return tokenizer.with_specials(before, after, settings)
+
+
+def _read_generation(folder: Path) -> dict[str, Any]:
+    path = folder / GENERATION
+    return read_object(path) if path.is_file() else {}
 
 
 def _token_ids(tokenizer: Tokenizer | None) -> dict[str, int | None]:

@@ -14,6 +14,7 @@ CARD = "README.md"
 # all that a checkpoint is made of; neither a pickle nor code is fetched or published
 COMPANIONS = (
     "config.json",
+    "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -23,6 +24,7 @@ COMPANIONS = (
     "source.spm",
     "target.spm",
     "spm.model",
+    "sentencepiece.bpe.model",
     "modules.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",

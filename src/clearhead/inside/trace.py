@@ -197,7 +197,7 @@ def encoded(model: Model, text: str, pair: str | None = None) -> Encoding:
     """Cut a text as the model reads it: a source is read without the tokens that a tokenizer puts before texts."""
     if not isinstance(model.encoder, EncoderDecoder):
         return model.tokenizer.encode(text, pair)
-    return export_tokenizer(model.tokenizer, model.encoder.config, sourced=True).encode(text, pair)
+    return export_tokenizer(model.tokenizer, model.encoder).encode(text, pair)
 
 
 def trace_ids(

@@ -69,6 +69,7 @@ class Bart(SharedTokens):
     """A source and the target so far to hidden states of the target; a text alone is given to both sides."""
 
     pre_norm = False
+    opens_with_bos = True
 
     def __init__(self, config: BartConfig) -> None:
         width, length = config.d_model, config.max_position_embeddings
@@ -97,9 +98,10 @@ class Bart(SharedTokens):
 
 
 class MBart(Bart):
-    """The same with norms before each part."""
+    """The same with norms before each part; a source has its language beside it."""
 
     pre_norm = True
+    opens_with_bos = False
 
 
 def heads(bart: Bart, outputs: Mapping[str, int]) -> dict[str, nn.Module]:

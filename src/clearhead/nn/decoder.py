@@ -38,6 +38,7 @@ class EncoderDecoder(nn.Module):
 
     config: Any
     decoder_blocks: Any  # a ModuleList of decoder blocks
+    opens_with_bos = False  # whether a source begins with the begin token
 
     @property
     def width(self) -> int:

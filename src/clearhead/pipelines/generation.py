@@ -1,25 +1,27 @@
 """Text generation: prompts or sources to new text, whole or piece by piece."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from random import Random
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from torch import nn
 
 from clearhead.data.batch import chunks
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.config import Controls, GenerationConfig, GenerationOptions, check_length
+from clearhead.decoding.config import Controls, GenerationConfig, GenerationOptions, WritingHabits, check_length
 from clearhead.decoding.decoder import Decoder, Output, Recorder, as_decoder
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.hub.checkpoint import GENERATION, source_marks
 from clearhead.io import Progress, Record
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.runner import Item, chunks_of_text
 from clearhead.text import Tokenizer
+from clearhead.text.languages import Around
 
 # texts written at a time: on a CPU the keys of all should stay in its cache; a GPU wants to be filled
 _TOGETHER = 64
@@ -31,18 +33,26 @@ _AHEAD = 3000
 
 @dataclass(frozen=True)
 class Generator:
-    """A network with its tokenizer, ready to generate. `sourced`: it reads a source, and writes from nothing."""
+    """A network with its tokenizer, ready to generate. `sourced`: it reads a source, and writes from nothing.
+
+    `habits` are what its checkpoint says about writing, `around` are the ids before a source and after it.
+    """
 
     module: nn.Module
     model: Decoder
     tokenizer: Tokenizer
     sourced: bool
+    habits: WritingHabits = field(default_factory=WritingHabits)
+    around: Around | None = None
 
     @classmethod
-    def of(cls, network: Any, tokenizer: Tokenizer) -> Self:
-        """Take any network that writes, recurrent or not."""
+    def of(cls, network: Any, tokenizer: Tokenizer, said: Mapping[str, Any] | None = None) -> Self:
+        """Take any network that writes, recurrent or not; `said` is what its files say of generation."""
         if isinstance(network, Network):
-            return cls(network, as_decoder(network), tokenizer, isinstance(network.encoder, EncoderDecoder))
+            sourced = isinstance(network.encoder, EncoderDecoder)
+            habits = WritingHabits.read(said or {}, sourced=sourced, name=GENERATION)
+            around = source_marks(tokenizer, network.encoder) if sourced else None
+            return cls(network, as_decoder(network, habits.start), tokenizer, sourced, habits, around)
         if not (hasattr(network, "begin") and hasattr(network, "step")):
             raise WrongTask(f"{type(network).__name__} writes no text; choose a model that translates or goes on")
         return cls(network, network, tokenizer, hasattr(network, "read"))
@@ -57,6 +67,27 @@ class Generator:
         """The token that ends a text."""
         end = getattr(self.config, "eos_token_id", None)
         return self.tokenizer.sep_id if end is None else int(end)
+
+    def between(self, source: str | None, target: str | None) -> Self:
+        """The same for sources in one language and texts in another, which a token tells; None: as the files say.
+
+        mBART's first models are told the target by the token that they start with, all others by the first they write.
+        """
+        languages, body = self.tokenizer.languages, cast("Network", self.module).encoder
+        assert languages is not None  # noqa: S101
+        source, target = source or languages.source, target or languages.target
+        told = any(token in languages.ids.values() for token in (self.habits.first, self.habits.start))
+        for name, code, known in (("src_lang", source, False), ("tgt_lang", target, told)):
+            some = ", ".join(sorted(languages.ids)[:3])
+            say = f"this model knows {len(languages.ids)} languages; say {name}, such as {some}"
+            require(code is not None or known, say, BadInput)
+        around = source_marks(self.tokenizer, body, source)
+        if target is None:
+            return replace(self, around=around)
+        token = languages.id(target)
+        if languages.place == "after":
+            return replace(self, around=around, model=as_decoder(cast("Network", self.module), token))
+        return replace(self, around=around, habits=replace(self.habits, first=token))
 
     @property
     def positions(self) -> int | None:
@@ -75,10 +106,11 @@ class Generator:
         return _AHEAD * self.together
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Texts to what is read: a source ends with the end token; a prompt begins as the tokenizer begins a text."""
+        """Texts to what is read: a source between its marks; a prompt begins as the tokenizer begins a text."""
         given = self.tokenizer.ids_batch(list(texts))
         if self.sourced:
-            return [[*ids, self.end] for ids in given]
+            before, after = self.around or ((), (self.end,))
+            return [[*before, *ids, *after] for ids in given]
         opening, _ = self.tokenizer.template.around_text
         # a prompt of nothing begins as a text does after the end of another
         return [[*opening, *ids] or [self.end] for ids in given]
@@ -91,7 +123,7 @@ class Generator:
         spare = range(self.tokenizer.vocabulary, self.config.vocab_size)
         nameless = [token for token in spare if self.tokenizer.id_to_token(token) is None]
         return Controls(
-            end=(self.end,),
+            end=self.habits.ends or (self.end,),
             max_new_tokens=max_new_tokens,
             min_new_tokens=config.min_new_tokens,
             banned=(*padding, *nameless),
@@ -99,6 +131,8 @@ class Generator:
             no_repeat_ngram_size=config.no_repeat_ngram_size,
             stop_strings=config.stop_strings,
             decode=self.tokenizer.decode if config.stop_strings else None,
+            first=self.habits.first,
+            last=self.habits.last,
         )
 
     def limit(self, length: int, max_new_tokens: int) -> int:
@@ -149,7 +183,7 @@ class Generator:
         require(beams == 1, f"{beams} beams cannot be streamed; choose one, or do not stream", BadInput)
         controls = self.controls(config, self.limit(len(given), max_new_tokens))
         rng = next(config.rngs())[0] if config.sampling is not None else None
-        history = None if self.sourced else given
+        (history,) = self._history([given])
         with evaluating(self.module):
             yield from stream(self.model, given, controls, config.sampling, rng=rng, history=history)
 
@@ -164,7 +198,7 @@ class Generator:
         several = config.num_return_sequences
         if config.sampling is not None:
             given = [one for one in given for _ in range(several)]
-        history = None if self.sourced else given
+        history = self._history(given)
         if config.sampling is not None:
             drawn = sample(self.model, given, controls, config.sampling, rngs=rngs, history=history, recorder=recorder)
             return [drawn[i : i + several] for i in range(0, len(drawn), several)]
@@ -176,10 +210,18 @@ class Generator:
             controls,
             num_beams=config.num_beams,
             length_penalty=config.length_penalty,
+            early_stopping=config.early_stopping,
             num_return_sequences=several,
             history=history,
             recorder=recorder,
         )
+
+    def _history(self, given: Sequence[Sequence[int]]) -> list[list[int]]:
+        """What was there before the first new token: the prompt, or beside a source the start token."""
+        if not self.sourced:
+            return [list(one) for one in given]
+        start = getattr(self.model, "start", None)
+        return [[] if start is None else [start]] * len(given)
 
 
 _HALF = "\ufffd"  # what a character whose bytes are not all there is decoded to
@@ -229,7 +271,7 @@ def best_or_all(found: Iterator[list[Item]], options: GenerationOptions) -> Iter
     return found if "num_return_sequences" in options else (sequences[0] for sequences in found)
 
 
-def stream_text(generator: Generator, prompt: str, max_new_tokens: int, config: GenerationConfig) -> Iterator[str]:
+def stream_text(generator: Generator, max_new_tokens: int, config: GenerationConfig, prompt: str) -> Iterator[str]:
     """Give the text as it is written; put together, the pieces are what `generate` gives."""
     check_length(max_new_tokens, config.min_new_tokens)
     (ids,) = generator.ids([prompt])

@@ -17,7 +17,7 @@ from typing import Any, Unpack, overload
 import torch
 from torch import Tensor, nn
 
-from clearhead.decoding.config import GenerationOptions, generation_config, with_beams
+from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOptions, with_beams, with_usual
 from clearhead.errors import BadInput, NotFound, WrongTask, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
@@ -46,7 +46,7 @@ from clearhead.pipelines.search.passages import Document
 from clearhead.pipelines.senses import Senses, senses
 from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
-from clearhead.pipelines.translation import Rewritten, check_reads, rewrite
+from clearhead.pipelines.translation import Rewritten, check_reads, rewrite, told_languages
 from clearhead.text import Tokenizer
 
 # the generation options that had other names until 0.1
@@ -656,7 +656,19 @@ class Model:
     @property
     def generator(self) -> Generator:
         """The network, ready to generate, where it is a decoder or recurrent."""
-        return Generator.of(self.network, self.tokenizer)
+        return self.generator_for(None)
+
+    def generator_for(self, task: str | None) -> Generator:
+        """The same for a task that config.json may have values for, such as "summarization".
+
+        >>> clearhead.load("./my-gpt").generator_for("summarization").sourced
+        False
+        """
+        extra = self.checkpoint.description.extra
+        # before there was a generation_config.json, config.json held its values
+        said, tasks = self.checkpoint.generation or extra, extra.get("task_specific_params")
+        own = tasks.get(task) if isinstance(tasks, dict) else None
+        return Generator.of(self.network, self.tokenizer, {**said, **(own if isinstance(own, dict) else {})})
 
     @property
     def writer(self) -> Generator:
@@ -670,27 +682,41 @@ class Model:
         self,
         texts: Iterable[str],
         *,
-        max_new_tokens: int = 128,
+        max_new_tokens: int | None = None,
         progress: Progress | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Iterator[Written]:
         """Write on from a prompt, or anew from a source; for the options see `decoding.config.GenerationOptions`.
 
+        What is not said is as the checkpoint's generation_config.json says it, but for its beams; at most 128 new
+        tokens, if it does not say how many.
+
         >>> gpt = clearhead.load("./my-gpt")
         >>> len(gpt.generate("Once upon a time", max_new_tokens=8, min_new_tokens=8).tokens)
         8
         """
-        config = generation_config(**options)
-        return best_or_all(generate(self.generator, texts, max_new_tokens, config, progress), options)
+        generator, most, config = self._writing(max_new_tokens, options)
+        return best_or_all(generate(generator, texts, most, config, progress), options)
 
     @renamed(**_WRITING)
-    def stream(self, prompt: str, *, max_new_tokens: int = 128, **options: Unpack[GenerationOptions]) -> Iterator[str]:
+    def stream(
+        self, prompt: str, *, max_new_tokens: int | None = None, **options: Unpack[GenerationOptions]
+    ) -> Iterator[str]:
         """The text of `generate`, piece by piece while it is written.
 
         >>> for piece in clearhead.load("./my-gpt").stream("Once upon a time", max_new_tokens=8):
         ...     assert isinstance(piece, str)
         """
-        return stream_text(self.generator, prompt, max_new_tokens, generation_config(**options))
+        return stream_text(*self._writing(max_new_tokens, options), prompt)
+
+    def _writing(
+        self, max_new_tokens: int | None, options: GenerationOptions
+    ) -> tuple[Generator, int, GenerationConfig]:
+        """What writes, how many tokens at most, and how: as asked for, and else as the checkpoint says."""
+        generator = self.generator
+        # one beam at a time, unless several are asked for: what is printed while it is written has no others
+        habits: GenerationOptions = {**generator.habits.usual(max_new_tokens), "num_beams": 1}
+        return generator, generator.habits.limit(max_new_tokens, NEW_TOKENS), with_usual(options, habits)
 
     @renamed(**_WRITING)
     @per_prompt
@@ -698,19 +724,24 @@ class Model:
         self,
         texts: Iterable[str],
         *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
         prefix: str = "",
         progress: Progress | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Iterator[Rewritten]:
-        """A text in the other language, sentence by sentence; four beams, if nothing else is said.
+        """A text in the other language, sentence by sentence; four beams, unless you or the checkpoint say otherwise.
 
-        `prefix` is put before every sentence, such as T5's "translate English to German: ".
+        A model of many languages is told two of its codes, such as NLLB "eng_Latn" and "deu_Latn", M2M-100 "en" and
+        "de"; T5 knows en, de, fr, ro. `prefix` is put before every sentence, as "translate English to German: ".
 
         >>> found = clearhead.load("./de-en").translate("Ein Hund bellt. Er ist müde.", num_beams=1)
         >>> [part.source for part in found.parts]
         ['Ein Hund bellt.', 'Er ist müde.']
         """
-        found = rewrite(self.generator, texts, with_beams(options), prefix=prefix, progress=progress)
+        generator, told = told_languages(self.generator, src_lang, tgt_lang)
+        config = with_beams(options, generator.habits.usual())
+        found = rewrite(generator, texts, config, prefix=told + prefix, progress=progress)
         return best_or_all(found, options)
 
     @renamed(**_WRITING)
@@ -736,9 +767,8 @@ class Model:
         """
         if abstractive:
             require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
-            return summarise_abstractive(
-                self.generator, texts, options, max_new_tokens=max_new_tokens, progress=progress
-            )
+            generator = self.generator_for("summarization")
+            return summarise_abstractive(generator, texts, options, max_new_tokens=max_new_tokens, progress=progress)
         if self.family in RECURRENT_FAMILIES:
             check_reads(self.generator)
             raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")

@@ -119,14 +119,16 @@ def summarise_abstractive(
 ) -> Iterator[Any]:
     """Summarise each text in new words; one longer than the model reads at once, in as many chunks as needed.
 
-    Of each chunk at most `max_new_tokens` are written, four beams unless the options say otherwise; by a T5, as its
-    own files say.
+    Of each chunk at most `max_new_tokens` are written, four beams unless the options or the model's own files say
+    otherwise; by a T5, as its first files say.
     """
     check_reads(generator)
-    most = MAX_NEW_TOKENS if max_new_tokens is None else max_new_tokens
+    most = generator.habits.limit(max_new_tokens, MAX_NEW_TOKENS)
     check_length(most)
     prefix = summary_prefix(generator)
-    usual: GenerationOptions = {**USUAL, "min_new_tokens": min(USUAL["min_new_tokens"], most)} if prefix else {}
+    usual: GenerationOptions = {**(USUAL if prefix else {}), **generator.habits.options}
+    if "min_new_tokens" in usual:
+        usual["min_new_tokens"] = min(usual["min_new_tokens"], most)
     config = with_beams(options, usual)
     check_length(most, config.min_new_tokens)
     found = rewrite(

@@ -10,9 +10,11 @@ from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress, Record
+from clearhead.models.t5 import T5Config
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
+from clearhead.text.languages import check_told
 from clearhead.text.sentences import sentence_spans
 
 Span = tuple[int, int]
@@ -139,6 +141,33 @@ def rewrite(
     return chain.from_iterable(map(results, chunks_of_text(texts, generator.ahead)))
 
 
+# the languages that T5 was taught, by their codes
+T5_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
+
+
+def told_languages(generator: Generator, source: str | None, target: str | None) -> tuple[Generator, str]:
+    """The generator for two languages by their codes, and what stands before every text; a T5 is told in words."""
+    languages = generator.tokenizer.languages
+    if languages is not None and languages.place == "target":
+        check_told(src_lang=source)
+        return generator, "" if target is None else f"{generator.tokenizer.id_to_token(languages.id(target))} "
+    if languages is not None and generator.sourced:
+        return generator.between(source, target), ""
+    if isinstance(generator.config, T5Config):
+        return generator, "" if source is None and target is None else t5_prefix(source, target)
+    check_told(src_lang=source, tgt_lang=target)
+    return generator, ""
+
+
+def t5_prefix(source: str | None, target: str | None) -> str:
+    """What T5 was taught to read before a text to be translated."""
+    first, second = T5_LANGUAGES.get(str(source)), T5_LANGUAGES.get(str(target))
+    told = f"a T5 must be told src_lang and tgt_lang, got {source!r} and {target!r}"
+    known = first is not None and second is not None
+    require(known, f"{told}; choose among {', '.join(T5_LANGUAGES)}", BadInput)
+    return f"translate {first} to {second}: "
+
+
 def room_for(generator: Generator, prefix: str, limit: int) -> int:
     """How many tokens a chunk may have, of `limit` at most, beside a prefix and the end token."""
     # a word that comes to stand at the beginning may be spelt with more pieces than before
@@ -163,7 +192,8 @@ def translate_texts(
     A source of more than `max_tokens` is cut there, as in training.
     """
     generator = Generator.of(network, tokenizer)
-    read = [[*ids[:max_tokens], generator.end] for ids in tokenizer.ids_batch(list(texts))]
+    before, after = generator.around or ((), (generator.end,))
+    read = [[*before, *ids[:max_tokens], *after] for ids in tokenizer.ids_batch(list(texts))]
     limits = [_enough_for(len(ids)) for ids in read]
     written = generator.write(read, limits, GenerationConfig(num_beams=num_beams))
     return [tokenizer.decode(best.tokens) for best, *_ in written]

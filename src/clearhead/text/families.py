@@ -110,6 +110,21 @@ def unigram(
     return library
 
 
+def metaspace_bpe(
+    vocabulary: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    normalizer: normalizers.Normalizer,
+    specials: Sequence[str],
+) -> tokenizers.Tokenizer:
+    """BPE as SentencePiece does it: characters are joined, words begin with ▁, what is not known is one <unk>."""
+    library = tokenizers.Tokenizer(models.BPE(dict(vocabulary), list(merges), unk_token="<unk>", fuse_unk=True))  # noqa: S106
+    library.normalizer = normalizer
+    library.pre_tokenizer = pre_tokenizers.Metaspace()
+    library.decoder = decoders.Metaspace()
+    _add_specials(library, specials)
+    return library
+
+
 def template(before: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> processors.PostProcessor:
     """Put these tokens, given with their ids, before a text and after it, and after the second of a pair."""
     opening, ending = ([f"{token}:0" for token, _ in tokens] for tokens in (before, after))

@@ -10,10 +10,11 @@ from clearhead.errors import BadCheckpoint, NotFound, explained, require, typed
 from clearhead.io import PACKAGE, read_object, read_text
 from clearhead.text import families
 from clearhead.text.safety import check_tokenizer
-from clearhead.text.sentencepiece import deberta, marian
+from clearhead.text.sentencepiece import deberta, m2m100, marian, mbart
 
 TARGETS = "target.spm"
-_LOOKED_FOR = "tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt or source.spm"
+PIECES = "sentencepiece.bpe.model"
+_LOOKED_FOR = f"tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt, source.spm or {PIECES}"
 
 
 def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
@@ -31,6 +32,12 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         by_signs = settings.get("split_by_punct")
         require(not by_signs, f"{folder}: split_by_punct = {by_signs!r} is not supported", BadCheckpoint)
         return deberta(folder / "spm.model", lowercase=settings.get("do_lower_case") is True), settings
+    if {"vocab.json", PIECES} <= there:
+        codes = str(settings.get("language_codes", "m2m100"))
+        library = m2m100(read_object(folder / "vocab.json"), folder / PIECES, codes)
+        return library, {"tokenizer_class": "M2M100Tokenizer", **settings}
+    if PIECES in there and str(settings.get("tokenizer_class")).startswith("MBart"):
+        return mbart(folder / PIECES, str(settings["tokenizer_class"])), settings
     if {"vocab.json", "source.spm"} <= there:
         return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if {"vocab.json", "merges.txt"} <= there:

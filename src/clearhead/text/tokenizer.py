@@ -17,6 +17,7 @@ from clearhead.io import read_object, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
+from clearhead.text.languages import Languages
 from clearhead.text.sentencepiece import marian
 
 # the names that the families of checkpoints give to each special token, the telling ones first
@@ -217,6 +218,13 @@ class Tokenizer:
         normalizer = self._library.normalizer
         with explained(BadCheckpoint, "The tokenizer cannot normalise ({}); its files are damaged."):
             return normalizer is not None and normalizer.normalize_str("A") == "a"
+
+    @cached_property
+    def languages(self) -> Languages | None:
+        """The languages that a translator is told by tokens; None where there are no such tokens."""
+        added = self._library.get_added_tokens_decoder()
+        specials = {str(token.content): place for place, token in added.items() if token.special}
+        return Languages.find(specials, self.template.around_text, self.settings)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token; None if it is not in the vocabulary."""

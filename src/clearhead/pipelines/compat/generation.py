@@ -9,16 +9,22 @@ from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
+from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.summarisation import MAX_NEW_TOKENS as SUMMARY
 from clearhead.pipelines.summarisation import USUAL, WINDOW, summary_prefix
-from clearhead.pipelines.translation import SentenceChunks, check_reads, room_for, sentence_chunks
+from clearhead.pipelines.translation import (
+    SentenceChunks,
+    check_reads,
+    room_for,
+    sentence_chunks,
+    t5_prefix,
+    told_languages,
+)
 
 _TOP_K = 50  # what `generate` samples from unless told otherwise
 _NEW_TOKENS = 256  # at most, unless told otherwise
 _START = 1  # the start token, which v4's max_length counts
-# the languages that T5 was taught, by the codes that pipelines are named with
-_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +147,7 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text2TextOptions(GenerateOptions):
-    """`src_lang` and `tgt_lang` are codes such as "en", for T5, which is told in words what to do."""
+    """`src_lang` and `tgt_lang` are codes such as "en" for T5, which is told in words, and "eng_Latn" for NLLB."""
 
     src_lang: str | None = None
     tgt_lang: str | None = None
@@ -168,14 +174,14 @@ class Text2Text(Pipeline[Text2TextOptions]):
         single = self._choose(options).num_return_sequences == 1
         return [one for (one,) in found] if isinstance(inputs, list) and single else found
 
-    def _prefix(self, options: Text2TextOptions) -> str:
-        """What stands before every text."""
-        return ""
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
+        """What writes, and what stands before every text."""
+        return self.model.generator, ""
 
     def _results(self, inputs: Sequence[Any], options: Text2TextOptions) -> Iterator[list[dict[str, Any]]]:
         for text in inputs:
             require(isinstance(text, str), f"An input is a text, not {text!r}.", BadInput)
-        writer, prefix = self.model.generator, self._prefix(options)
+        writer, prefix = self._told(options)
         limit = room_for(writer, prefix, WINDOW)
         config = options.config(_START, beams=self.beams)
         cut = [sentence_chunks(writer.tokenizer, text, limit, whole=True) for text in inputs]
@@ -205,9 +211,10 @@ class Summarization(Text2Text):
             options = {**usual, "max_length": SUMMARY, **options}
         super().__init__(model, **options)
 
-    def _prefix(self, options: Text2TextOptions) -> str:
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
         """T5's word for it."""
-        return summary_prefix(self.model.generator)
+        writer = self.model.generator
+        return writer, summary_prefix(writer)
 
 
 class Translation(Text2Text):
@@ -216,14 +223,11 @@ class Translation(Text2Text):
     key = "translation"
     beams = BEAMS
 
-    def _prefix(self, options: Text2TextOptions) -> str:
-        """T5 is told the languages in words; an OPUS-MT model knows its own."""
-        if not isinstance(self.model.generator.config, T5Config):
-            return ""
-        first, second = options.src_lang, options.tgt_lang
-        if first not in _LANGUAGES or second not in _LANGUAGES:
-            known = ", ".join(_LANGUAGES)
-            raise BadInput(
-                f"a T5 must be told src_lang and tgt_lang, got {first!r} and {second!r}; choose among {known}"
-            )
-        return f"translate {_LANGUAGES[first]} to {_LANGUAGES[second]}: "
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
+        """T5 is told the languages in words, a model of many by tokens; an OPUS-MT model knows its own."""
+        writer = self.model.generator
+        if isinstance(writer.config, T5Config):
+            return writer, t5_prefix(options.src_lang, options.tgt_lang)
+        if writer.tokenizer.languages is None:
+            return writer, ""
+        return told_languages(writer, options.src_lang, options.tgt_lang)

@@ -1,0 +1,83 @@
+"""The languages of a translator, told by tokens: their codes, and where the token stands beside a source."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, Self
+
+from clearhead.errors import BadInput, require
+
+# NLLB's eng_Latn and mBART's en_XX are their own tokens; M2M-100 writes __en__, OPUS-MT with several targets >>fra<<
+_CODE = re.compile(r"(?P<own>[a-z]{2,3}_[A-Z][A-Za-z]{1,3})|__(?P<m2m>[a-z]{2,3})__|>>(?P<opus>[^<>\s]+)<<")
+_ENGLISH = ("eng_Latn", "en_XX", "en")  # what these models take a source for, if nothing is said
+_NEAR = 5
+
+# before a source, after its end, or before it and naming the target's language instead of its own
+Place = Literal["before", "after", "target"]
+Around = tuple[tuple[int, ...], tuple[int, ...]]  # the ids before a source and after it
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """The token of each language by its code, and where it stands; `source` and `target` are what the files say."""
+
+    ids: Mapping[str, int]
+    place: Place
+    source: str | None = None
+    target: str | None = None
+
+    @classmethod
+    def find(cls, specials: Mapping[str, int], around: Around, settings: Mapping[str, Any]) -> Self | None:
+        """Look for languages among the special tokens, and for their place in what the tokenizer puts round a text.
+
+        The classes of transformers whose place is another than their files say are known by name.
+        """
+        found = {token: match for token in specials if (match := _CODE.fullmatch(token)) is not None}
+        ids = {str(match[match.lastgroup or 0]): specials[token] for token, match in found.items()}
+        if len(ids) < 2:
+            return None
+        kind = str(settings.get("tokenizer_class"))
+        if all(match.lastgroup == "opus" for match in found.values()):
+            return cls(ids, "target")
+        after = any(token in ids.values() for token in around[1])
+        if kind.startswith("Nllb"):
+            after = settings.get("legacy_behaviour") is True
+        elif kind.startswith(("MBart", "M2M100")):
+            after = kind.startswith("MBartTokenizer")
+        said = (settings.get(name) for name in ("src_lang", "tgt_lang"))
+        source, target = (code if isinstance(code, str) and code in ids else None for code in said)
+        written = [code for code, token in ids.items() if token in (*around[0], *around[1])]
+        return cls(ids, "after" if after else "before", source or next(iter(written), None), target)
+
+    def id(self, code: object) -> int:
+        """The token of a language; one that is not there is told the near ones."""
+        if isinstance(code, str) and code in self.ids:
+            return self.ids[code]
+        told = f"{code!r} is no language of this model"
+        near = _near(str(code), list(self.ids))
+        some = f"near ones are {', '.join(near)}" if near else f"there are {', '.join(sorted(self.ids)[:_NEAR])}"
+        rest = len(self.ids) - len(near or sorted(self.ids)[:_NEAR])
+        raise BadInput(f"{told}; {some}{f' and {rest} others' if rest else ''}")
+
+    def around(self, end: int, code: str | None = None) -> Around:
+        """What stands round a source in this language, by default the files' own, or English."""
+        default = next((one for one in (self.source, *_ENGLISH) if one in self.ids), None)
+        if code is None and default is None:
+            return (), (end,)
+        token = self.id(code or default)
+        return ((), (end, token)) if self.place == "after" else ((token,), (end,))
+
+
+def _near(code: str, known: list[str]) -> list[str]:
+    """Codes that begin like this one, which may lack the script or the country, or that are spelt like it."""
+    small = code.lower()
+    alike = [one for one in known if small and (one.lower().startswith(small) or small.startswith(one.lower()))]
+    spelt = get_close_matches(code, known, n=_NEAR, cutoff=0.6)
+    return list(dict.fromkeys([*alike, *spelt]))[:_NEAR]
+
+
+def check_told(**codes: str | None) -> None:
+    """Refuse languages where a model is told none."""
+    given = [name for name, code in codes.items() if code is not None]
+    require(not given, f"this model translates between languages of its own; leave {' and '.join(given)} out", BadInput)
