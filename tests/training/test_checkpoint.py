@@ -176,6 +176,17 @@ def test_no_damaged_byte_of_the_state_is_believed(tmp_path, undisturbed):
             continue
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("data_order", "2"), ("state", []), ("settings", {}), ("settings", None), ("made_of", 5), ("more", 1)],
+)
+def test_a_state_of_another_shape_is_no_state(tmp_path, undisturbed, name, value):
+    numbers = {**checkpoint.read_numbers(checkpoints(undisturbed)[-1]), name: value}
+    (tmp_path / NUMBERS).write_text(json.dumps({"sha256": checkpoint._digest(numbers), "run": numbers}))
+    with pytest.raises(BadCheckpoint, match=name):
+        checkpoint.read_numbers(tmp_path)
+
+
 def test_a_run_without_a_whole_checkpoint_is_refused(tmp_path, undisturbed):
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder)

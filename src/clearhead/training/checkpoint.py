@@ -60,7 +60,7 @@ class State:
     best: float | None = None
     best_step: int | None = None
     stale: int = 0  # evaluations since the best
-    row: dict[str, float] | None = None  # of a step that is saved and still to be evaluated, for the log
+    row: dict[str, Any] | None = None  # of a step that is saved and still to be evaluated, for the log
     over: bool = False  # whether this is the last step of the run
     parts: list[str] = field(default_factory=list)  # how long the runs were that this one went on from
 
@@ -168,7 +168,7 @@ class CheckpointManager:
         known = set()
         for path in checkpoints(self.folder) if self.ranks.first else ():
             try:
-                known.add(read_numbers(path)["state"]["best_step"])
+                known.add(read_numbers(path)["state"].get("best_step"))
             except ClearheadError:  # it is damaged, and will be found so when it is needed
                 continue
         self._remove("best", lambda step: step not in known)
@@ -319,7 +319,7 @@ def refuse_another(
         f"{DATA_ORDER}; end the run with the version that began it, or {_WAYS_OUT}",
     )
     found = differences(numbers, settings, fingerprint)
-    if found.keys() <= set(LENGTHS) and numbers["state"]["over"]:
+    if found.keys() <= set(LENGTHS) and numbers["state"].get("over"):
         told = f"the run in {folder} is over after {_length(numbers['settings'])}, and {_length(settings.to_json())}"
         hint = "go on from its end with --more, choose another folder, or begin anew in this one with --restart"
         require(more or not found, f"{told} is asked for; {hint}")
@@ -348,12 +348,12 @@ def compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
 
 def _flat(settings: dict[str, Any], made_of: Mapping[str, object]) -> dict[str, Any]:
     fixed = {name: value for name, value in settings.items() if name not in _FREE}
-    return {**json.loads(json.dumps(made_of)), **fixed, "every.evaluate": settings["every"]["evaluate"]}
+    return {**json.loads(json.dumps(made_of)), **fixed, "every.evaluate": settings["every"].get("evaluate")}
 
 
 def _identity(value: Any) -> Any:
     """What is compared: of data, its digest and not its name."""
-    return value[DIGEST] if isinstance(value, dict) else value
+    return value.get(DIGEST) if isinstance(value, dict) else value
 
 
 def _told(old: str, new: str) -> str:
@@ -362,7 +362,7 @@ def _told(old: str, new: str) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return str(value["name"])
+        return str(value.get("name"))
     if isinstance(value, list):
         more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
         return ", ".join(map(str, value[:_SHOWN])) + more
@@ -371,13 +371,23 @@ def _shown(value: Any) -> str:
 
 def _length(settings: dict[str, Any]) -> str:
     """How long a run is, as the settings say it: "epochs = 3.0"."""
-    return next(f"{name} = {settings[name]}" for name in LENGTHS if settings[name] is not None)
+    return next((f"{name} = {settings[name]}" for name in LENGTHS if settings.get(name) is not None), "nothing")
 
 
 def _go_on(state: State, settings: dict[str, Any]) -> State:
     """The state of a run that was over, and is to go on for longer than those settings said."""
     part = f"{_length(settings)} ({state.step:,} steps)"
     return replace(state, over=False, stale=0, parts=[*state.parts, part])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Numbers:
+    """The schema of state.json; `State` is its own."""
+
+    data_order: int
+    state: dict[str, Any]
+    settings: dict[str, Any]
+    made_of: dict[str, Any]
 
 
 def read_numbers(path: Path) -> dict[str, Any]:
@@ -389,6 +399,9 @@ def read_numbers(path: Path) -> dict[str, Any]:
     run = content.get("run")
     whole = isinstance(run, dict) and content.get(DIGEST) == _digest(run)
     require(whole, f"{path / NUMBERS} is damaged: it does not match the SHA-256 saved with it", BadCheckpoint)
+    filled(_Numbers, run, str(path / NUMBERS), BadCheckpoint)
+    every = run["settings"].get("every") if run is not None else None
+    require(isinstance(every, dict), f"{path / NUMBERS} has no settings of checkpoints", BadCheckpoint)
     return dict(run or {})
 
 

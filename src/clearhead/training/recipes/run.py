@@ -222,8 +222,11 @@ def try_measuring(result: TrainResult, measure: Callable[[], Found]) -> tuple[Fo
 
 
 def check_measured(result: TrainResult, out: Path) -> None:
-    """Raise what the last evaluation failed by, and say that the model is there all the same."""
-    if result.failure is None:
+    """Raise what the last evaluation failed by, and say that the model is there all the same.
+
+    Not on other ranks than the first: torchrun would end that one while it saves.
+    """
+    if result.failure is None or not first_process():
         return
     told = f"the model is trained and saved in {out}, but measuring it failed"
     todo = f"measure it with clearhead evaluate --model {out}, or run the same command again, which will train nothing"
