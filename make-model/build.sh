@@ -31,31 +31,39 @@ run python make-model/pack.py "$work/long" "$builtin"
 
 # 3. skills
 run python make-model/skill_data.py "$data" "$work/skills"
-skill() { # name, task, uses, train, dev, settings…; eight ranks learn better than the six there is room for
-  local name=$1 task=$2 uses=$3 train=$4 dev=$5
-  shift 5
+skill() { # name, task, uses, train, dev, rank to keep, settings…; more ranks learn better than there is room for
+  local name=$1 task=$2 uses=$3 train=$4 dev=$5 rank=$6
+  shift 6
   run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --skill-for "$uses" \
     --out "$builtin/skills/$name" --set lora=8 --set train.learning_rate=1e-3 "$@"
-  run python make-model/trim.py "$builtin/skills/$name" 6
+  run python make-model/trim.py "$builtin/skills/$name" "$rank"
 }
-skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" --set train.epochs=2
-skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" --set train.epochs=4 --set lora=4
-skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" \
-  --set train.epochs=5 --set documents=true --set items=16 --set length=256 --set capitals=true
-skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" --set train.epochs=5
-skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" \
+calibrated() { run python make-model/calibrate.py "$builtin" "$@"; } # skill, development set
+skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" 6 --set train.epochs=2
+calibrated sentiment "$work/skills/sentiment/dev.jsonl"
+skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" 6 --set train.epochs=4
+calibrated spam "$work/skills/spam/dev.jsonl"
+skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" 6 \
+  --set train.epochs=4 --set documents=true --set items=16 --set length=256 --set capitals=true
+calibrated entities "$data/conll2003/eng.testa"
+skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" 12 \
+  --set train.epochs=4 --set lora=16
+calibrated inference "$work/skills/inference/dev.jsonl"
+skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" 6 \
   --set train.epochs=2 --set length=384 --set items=48
-run python make-model/calibrate.py "$builtin" questions "$work/skills/questions/dev.json"
+calibrated questions "$work/skills/questions/dev.json"
 run clearhead finetune regress --model "$builtin" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
-skill similarity similar embed "$work/skills/similarity/judged.jsonl" "$work/skills/similarity/dev.jsonl" \
+skill similarity similar embed "$work/skills/similarity/judged.jsonl" "$work/skills/similarity/dev.jsonl" 6 \
   --set train.epochs=3 --set items=64 --set objective.ranking=true
 score() { # name, task, data, skill, options…
   measured "$1 (skill)" clearhead evaluate "$2" --model "$builtin" --skill "$4" --data "$3" "${@:5}"
 }
 score "sentiment, SST-2 dev" classify "$work/skills/sentiment/dev.jsonl" sentiment
-score "spam" classify "$work/skills/spam/dev.jsonl" spam
+score "sentiment, 2,000 of IMDB's test reviews" classify "$work/skills/sentiment/imdb.jsonl" sentiment
+score "spam, messages" classify "$work/skills/spam/messages.jsonl" spam
+score "spam, mails" classify "$work/skills/spam/mails.jsonl" spam
 score "entities, CoNLL-2003 dev" tag "$data/conll2003/eng.testa" entities
 score "entities, CoNLL-2003 test" tag "$data/conll2003/eng.testb" entities
 score "entities, CoNLL-2003 test, whole documents" tag "$data/conll2003/eng.testb" entities --documents
@@ -63,6 +71,7 @@ score "inference" classify "$work/skills/inference/dev.jsonl" inference
 score "questions, SQuAD 1.1 dev" answer "$data/squad/dev-v1.1.json" questions
 score "questions, part of SQuAD 2.0 dev" answer "$data/squad2/dev-part.json" questions
 score "similarity, STS-B dev" similar "$work/skills/similarity/dev.jsonl" similarity
+python make-model/first_contact.py "$builtin" >>"$work/figures.jsonl"
 
 # 4. figures of full fine-tuning, three seeds each; the card quotes them
 figure() { # name, task, train, dev, settings…

@@ -1,7 +1,9 @@
 """The card of the built-in model says what its making left behind, and what the model itself says."""
 
 import json
+import lzma
 import math
+import random
 import shutil
 import sys
 from importlib import import_module
@@ -13,6 +15,7 @@ import torch
 from torch.testing import assert_close
 
 import clearhead as ch
+from clearhead.data.formats import read_conll, read_pairs, read_squad, read_texts
 from clearhead.hub.weights import read_tensors, write_tensors
 
 TOOLS = Path(__file__).parents[1] / "make-model"
@@ -24,7 +27,18 @@ def tool(monkeypatch):
     """Import one of the scripts."""
     monkeypatch.syspath_prepend(str(TOOLS))
     yield import_module
-    for name in ("biases", "calibrate", "card", "figures", "judge", "skill_data", "trim"):
+    for name in (
+        "biases",
+        "calibrate",
+        "card",
+        "figures",
+        "first_contact",
+        "judge",
+        "made",
+        "skill_data",
+        "trim",
+        "wordnet",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -89,11 +103,24 @@ def test_sentiment_has_names_for_its_labels(tmp_path, tool):
     folder.mkdir(parents=True)
     (folder / "train.tsv").write_text("sentence\tlabel\na fine film \t1\nno wit\t0\n")
     (folder / "dev.tsv").write_text("sentence\tlabel\na fine film \t1\n")
+    with lzma.open(_made_folder(tmp_path / "imdb") / "train-part.jsonl.xz", "wt") as file:
+        file.write(json.dumps({"text": "Long.<br />Very long. A bore!", "label": "neg"}))
     made = tool("skill_data")
     made.write(made.sentiment(tmp_path), tmp_path / "out")
     read = {name: (tmp_path / "out" / f"{name}.jsonl").read_text() for name in ("train", "dev")}
-    assert [json.loads(line) for line in read["train"].splitlines()] == [{"text": "no wit", "label": "negative"}]
+    learnt = [json.loads(line) for line in read["train"].splitlines()]
+    assert learnt[:3] == [
+        {"text": "no wit", "label": "negative"},
+        {"text": "Long. Very long. A bore!", "label": "negative"},
+        {"text": "Very long. A bore!", "label": "negative"},
+    ]
+    assert 8000 < len(learnt) <= 3 + made.MADE, "by rule, less those that are measured"
     assert json.loads(read["dev"]) == {"text": "a fine film ", "label": "positive"}
+
+
+def _made_folder(path):
+    path.mkdir()
+    return path
 
 
 def test_a_misplaced_question_has_no_answer_in_its_paragraph(tool):
@@ -169,7 +196,19 @@ def test_entities_are_learnt_from_documents_and_from_single_sentences(tmp_path, 
     whole = "\n\n".join([start, first, second, start, third])
     (tmp_path / "conll2003" / "eng.train").write_text(whole + "\n\n", encoding="utf-8")
     alone = "\n\n".join([start, first, start, second, start, third])
-    assert tool("skill_data").entities(tmp_path) == f"{whole}\n\n{alone}\n"
+    learnt = tool("skill_data").entities(tmp_path)
+    renamed = "\n\n".join([start, first, start, second])  # each kind has one name here, so that nothing changes
+    assert learnt == f"{whole}\n\n{alone}\n\n{renamed}\n"
+
+
+def test_a_renamed_sentence_has_names_of_the_same_kinds(tool):
+    made = tool("skill_data")
+    sentences = [f"{name} I-PER\nleft O\n{place} I-LOC" for name, place in zip("ABCDEF", "uvwxyz", strict=True)]
+    found = list(made.renamed([*sentences, "nobody O"]))
+    assert len(found) == len(sentences), "a sentence without names stays as it is, and is there already"
+    assert found != sentences
+    for sentence in found:
+        assert [kind for kind, _ in made.entity_runs(sentence)] == ["PER", "O", "LOC"]
 
 
 def test_a_text_meets_those_that_share_its_rare_words(tool):
@@ -185,9 +224,11 @@ def test_a_text_meets_those_that_share_its_rare_words(tool):
 
 def test_a_judge_gives_pairs_a_score_from_0_to_1(tool):
     judge = SimpleNamespace(classify=lambda pairs: [SimpleNamespace(score=score) for score in (5.2, 2.5, -0.1)])
-    rows = tool("judge").judge_pairs(judge, [("a", "b"), ("a", "c"), ("b", "c")])
+    rows = tool("judge").judge_pairs(judge, dict.fromkeys([("a", "b"), ("a", "c"), ("b", "c")], (0.0, 1.0)))
     assert [row["score"] for row in rows] == [1.0, 0.5, 0.0]
     assert rows[1] == {"first": "a", "second": "c", "score": 0.5}
+    held = tool("judge").judge_pairs(judge, {("a", "b"): (0.0, 0.3), ("a", "c"): (0.8, 1.0), ("b", "c"): (0.0, 1.0)})
+    assert [row["score"] for row in held] == [0.3, 0.8, 0.0], "what is known of a pair holds"
 
 
 def test_a_trimmed_skill_is_the_nearest_of_its_rank(stand_in, tmp_path, tool, monkeypatch, capsys):
@@ -211,3 +252,80 @@ def test_what_evaluate_says_is_a_figure_of_one_seed(tool):
     assert rows == [
         {"figure": "names, f1", "value": 80.5, "deviation": None, "seeds": 1, "command": "clearhead evaluate tag"}
     ]
+
+
+def test_rows_by_rule_have_known_labels_and_are_the_same_each_time(tool):
+    made = tool("made")
+    pairs, verdicts = list(made.inference(3000)), list(made.sentiment(3000))
+    assert {row["label"] for row in pairs} == {"entailment", "neutral", "contradiction"}
+    assert {row["label"] for row in verdicts} == {"positive", "negative"}
+    assert pairs == list(made.inference(3000))
+    assert verdicts == list(made.sentiment(3000))
+
+
+def test_no_row_of_first_contact_is_learnt(tool, tmp_path):
+    made, contact = tool("skill_data"), tool("first_contact")
+    for name, rows in (("sentiment", tool("made").sentiment(20_000)), ("inference", tool("made").inference(3000))):
+        measured = list(made.table(contact.ROWS / contact.FILES[name]))
+        made.write([{**row, "held_out": False} for row in [*rows, *measured]], tmp_path / name)
+        learnt = [json.loads(line) for line in (tmp_path / name / "train.jsonl").read_text("utf-8").splitlines()]
+        assert len(learnt) > 2000
+        texts = {text for row in measured for text in made.texts(row)}
+        assert texts.isdisjoint({text for row in learnt for text in made.texts(row)}), name
+
+
+def test_wordnets_opposites_turn_a_text_round(tool, tmp_path):
+    entry = "0000000{} 30 v 01 {} 0 001 ! 0000000{} v 0101 | a gloss"
+    (tmp_path / "data.verb").write_text(f"  1 licence\n{entry.format(1, 'open', 2)}\n{entry.format(2, 'close', 1)}\n")
+    for part in ("noun", "adj", "adv"):
+        (tmp_path / f"data.{part}").write_text("")
+    (tmp_path / "cntlist.rev").write_text("open%2:35:00:: 1 9\nclose%2:35:00:: 1 9\n")
+    opposites = tool("wordnet").opposites(tmp_path)
+    assert opposites["open"] == {"close"}
+    assert opposites["opening"] == {"closing"}
+    made = tool("made")
+    assert made.opposite("Open the door!", opposites, random.Random(0)) == "Close the door!"
+    assert made.opposite("a door", opposites, random.Random(0)) is None
+
+
+@pytest.mark.parametrize("skill", ["sentiment", "spam", "inference", "entities", "questions", "similarity"])
+def test_first_contact_has_100_rows_for_each_skill_and_its_labels(tool, skill):
+    contact = tool("first_contact")
+    path = contact.ROWS / contact.FILES[skill]
+    read = {"entities": read_conll, "questions": read_squad, "similarity": read_pairs}.get(skill, read_texts)
+    rows = read(path)
+    assert len(rows) == 100
+    known = {name for row in rows for name in (row.tags if skill == "entities" else [getattr(row, "label", None)])}
+    if skill not in ("questions", "similarity"):
+        assert known <= set(ch.load(skill=skill).labels)
+
+
+def test_first_contact_says_what_is_right_and_how_sure_it_was(tool, monkeypatch, capsys):
+    contact = tool("first_contact")
+    monkeypatch.setattr(sys, "argv", ["first_contact.py", str(Path(ch.__file__).parent / "builtin"), "sentiment"])
+    contact.main()
+    told = capsys.readouterr()
+    figures = {row["figure"]: row["value"] for row in map(json.loads, told.out.splitlines())}
+    wrong = told.err.count("sentiment, wrong with")
+    assert figures["sentiment, first contact, accuracy"] == 100 - wrong
+    assert wrong < 25, "better than one in four: it is the built-in model"
+    assert 0 <= figures["sentiment, first contact, calibration error"] < 15
+
+
+def test_a_temperature_makes_a_sure_skill_as_sure_as_it_is_right(stand_in, tmp_path, tool, monkeypatch, capsys):
+    folder = tmp_path / "model"
+    shutil.copytree(stand_in, folder)
+    path = folder / "skills" / "spam" / "adapter.safetensors"
+    tensors = dict(read_tensors(path))
+    sure = {name: tensors[name] * 40 for name in tensors if name.startswith("head.classifier")}
+    write_tensors(tensors | sure, path)
+    labels = ch.load(folder, skill="spam").labels
+    rows = [{"text": f"word {place} and more", "label": labels[place % 2]} for place in range(20)]
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    before = ch.load(folder, skill="spam").classify([row["text"] for row in rows])
+    monkeypatch.setattr(sys, "argv", ["calibrate.py", str(folder), "spam", str(tmp_path / "dev.jsonl")])
+    tool("calibrate").main()
+    after = ch.load(folder, skill="spam").classify([row["text"] for row in rows])
+    assert "spam: temperature 5.0" in capsys.readouterr().out, "half of it is wrong, at full confidence"
+    assert [one.label for one in after] == [one.label for one in before]
+    assert sum(one.score for one in after) < sum(one.score for one in before)

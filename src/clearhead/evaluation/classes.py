@@ -1,11 +1,13 @@
-"""How well each class is found: precision, recall, F1 and support, and which is taken for which."""
+"""How well each class is found: precision, recall, F1 and support, which is taken for which, and what a score means."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clearhead.errors import check_lengths
+from clearhead.errors import BadInput, check_lengths, require
+
+BINS = 10  # of scores, where calibration is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,24 @@ def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[st
     check_lengths(gold, predicted)
     pairs = Counter(zip(gold, predicted, strict=True))
     return Confusion(tuple(labels), tuple(tuple(pairs[one, other] for other in labels) for one in labels))
+
+
+def calibration_error(right: Sequence[bool], scores: Sequence[float]) -> float:
+    """The expected calibration error in percent: how far scores are from the share of answers that are right.
+
+    Answers are put into ten bins of equal width by their score; of each bin the distance between its mean score and the
+    share that is right counts by its number of answers (Guo et al. 2017).
+
+    >>> round(calibration_error([True, True, True, False], [0.9, 0.9, 0.9, 0.9]), 1)
+    15.0
+    """
+    check_lengths(right, scores)
+    require(
+        bool(scores) and all(0 <= score <= 1 for score in scores),
+        "calibration is measured of scores from 0 to 1; give at least one answer, with its probability",
+        BadInput,
+    )
+    gaps = [0.0] * BINS  # sums of score - right: their absolute values are counts times distances of means
+    for hit, score in zip(right, scores, strict=True):
+        gaps[min(int(score * BINS), BINS - 1)] += score - hit
+    return 100 * sum(map(abs, gaps)) / len(scores)

@@ -18,7 +18,7 @@ from clearhead.data.examples import (
 from clearhead.data.tags import OUTSIDE, entity_type, scheme_of, scheme_of_labels, to_iob2
 from clearhead.errors import BadInput, check_lengths, require
 from clearhead.evaluation import squad
-from clearhead.evaluation.classes import ClassScore, Confusion, class_scores, confusion
+from clearhead.evaluation.classes import ClassScore, Confusion, calibration_error, class_scores, confusion
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy, matthews, pearson, spearman
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, recall, reciprocal_rank
@@ -70,8 +70,15 @@ class Evaluated:
 
 
 def score_classes(examples: Sequence[TextExample], rows: Sequence[Prediction], known: Known = None) -> Evaluated:
-    """Accuracy and Matthews correlation; with two classes F1 of the second, else the mean F1 of those that occur."""
+    """Accuracy and Matthews correlation; with two classes F1 of the second, else the mean F1 of those that occur.
+
+    Where every prediction has a probability, the expected calibration error says whether it can be believed.
+    """
     gold, predicted = _golds(examples), _predicted(rows, examples, str)
+    right = [truth == guess for truth, guess in zip(gold, predicted, strict=True)]
+    # a file may have other scores, or none
+    scores = [one for row in rows if isinstance(one := row.get("score"), float) and 0 <= one <= 1]
+    calibration = {"calibration_error": calibration_error(right, scores)} if len(scores) == len(right) else {}
     labels = _ordered(gold, predicted, known)
     classes = class_scores([[one] for one in gold], [[one] for one in predicted], labels)
     positive = labels[1] if len(known or labels) == 2 else None
@@ -80,6 +87,7 @@ def score_classes(examples: Sequence[TextExample], rows: Sequence[Prediction], k
             "accuracy": 100 * accuracy(gold, predicted),
             "f1": _macro(classes) if positive is None else classes[positive].f1,
             "matthews": 100 * matthews(gold, predicted),
+            **calibration,
         },
         average="macro" if positive is None else "binary",
         positive=positive,
