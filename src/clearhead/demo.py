@@ -55,7 +55,8 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
         lambda found: "\n".join(" ".join(f"{cosine:5.2f}" for cosine in row) for row in found.cosines.tolist()),
     ),
     (
-        'ch.trace(model, "The animal didn\'t cross the street because it was too tired").heads().save(page)',
+        'ch.trace(model, "The animal didn\'t cross the street because it was too tired").heads()'
+        ".save(page, overwrite=True)",
         lambda path: f"wrote {path}: open it in a browser, and see what looks at what",
     ),
 )
@@ -78,7 +79,6 @@ def main(folder: Path = Path("demo")) -> None:
     """Run the tour and leave a page in `folder`."""
     start = time.perf_counter()
     model = ch.load()
-    folder.mkdir(parents=True, exist_ok=True)
     say("import clearhead as ch; model = ch.load()    # the built-in model, with its skills")
     typer.echo(repr(model))
     typer.echo(f"\nThe passage of the questions:\n{NUS}")

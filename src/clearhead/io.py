@@ -1,5 +1,6 @@
 """Files in and out: text and JSON read, compressed or not; whole files written or none; progress; optional imports."""
 
+import errno
 import gzip
 import hashlib
 import importlib
@@ -7,14 +8,18 @@ import io
 import json
 import lzma
 import os
+import re
 import shutil
 import stat
-import tempfile
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
+from fnmatch import fnmatch
 from pathlib import Path
+from secrets import token_hex
+from threading import get_ident
 from typing import Any, BinaryIO, TypeVar, cast
 
 from clearhead.errors import (
@@ -277,47 +282,93 @@ def in_wholes(progress: Progress | None, parts: int, wholes: int) -> Progress | 
 
 
 def write_json(content: object, path: Path, **how: Any) -> None:
-    """Write a JSON file for people and programs; `how` is json.dumps's."""
-    path.write_text(json.dumps(content, **{"indent": 2, **how}) + "\n", encoding="utf-8")
+    """Write a JSON file for people and programs into a stage; `how` is json.dumps's."""
+    with naming(path):
+        path.write_text(json.dumps(content, **{"indent": 2, **how}) + "\n", encoding="utf-8")
 
 
-def write_text(text: str, path: Path) -> None:
-    """Write a file that a user named."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that exists.") from None
+def write_text(text: str, path: Path, *, overwrite: bool = False) -> None:
+    """Write a file that a user named, whole or not at all."""
+    with staged_file(path, overwrite=overwrite) as stage:
+        stage.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
-def staged(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to write files into; at the end each is moved into `folder`, complete and on disk.
-
-    If anything fails before that, `folder` is as it was. Files of other names in it stay.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; give a folder to save into")
-    created = [path for path in (folder, *folder.parents) if not path.exists()]
+def naming(path: Path) -> Iterator[None]:
+    """Let what the system has against writing say which file it is about; it does not know once a file is open."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+        yield
     except OSError as error:
-        raise BadInput(f"{folder} cannot be written to ({error.strerror}); choose another folder") from None
-    try:
-        yield stage
-        written = {path: folder / path.relative_to(stage) for path in sorted(stage.rglob("*")) if path.is_file()}
-        for path, target in written.items():
-            if target.exists() and not target.is_file():  # a folder, or a device such as /dev/null
-                raise BadInput(f"{target} is no plain file; give another name to write to")
-            sync(path)
-        for path, target in written.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
-        sync(folder)
-    except BaseException:
-        shutil.rmtree(created[-1] if created else stage, ignore_errors=True)
-        raise
-    shutil.rmtree(stage, ignore_errors=True)
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+# ---- whole files and folders, or none -----------------------------------------------------------------------------
+
+_SAVING, _REPLACED = ".saving-", ".replaced-"  # what is not yet there, and what is there no longer
+# the file that makes a folder what it is goes there last, so that half of a model is never taken for one
+_DECIDING = ("manifest.json", "index.json", "skill.json", "tokenizer_config.json", "vocabulary.json", "config.json")
+# with one of these or of those, a folder is somebody's model, tokenizer, index or run
+_TELLING = ("*.safetensors", "tokenizer.json", "vocab.txt", "vocab.json", "run/metrics.jsonl")
+_BESIDE = (  # what else belongs to such a one, and goes with it
+    *("*.safetensors.index.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("merges.txt", "*.spm", "spiece.model", "modules.json", "config_sentence_transformers.json"),
+    *("sentence_bert_config.json", "1_Pooling", "2_Normalize", "documents.jsonl", "words.json", "skills"),
+)
+_RUN = ("README.md", "run", "corpus", "generator")  # which stay where a run goes on
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}  # of a file system that has none
+
+_held: dict[Path, int] = {}  # what this process writes to, and the thread that does
+
+
+@contextmanager
+def staged(folder: Path, *, own: bool = False, overwrite: bool = False) -> Iterator[Path]:
+    """Give an empty folder to write files into, which at the end is `folder`, complete and on disk; or it goes.
+
+    What is there already is refused, or with `overwrite` replaced in one step. The caller's `own` folder, such as that
+    of a run, is added to, and so is one that holds nothing of the kind: there files of other names stay.
+    """
+    place = Path(os.path.realpath(folder))
+    with claimed(folder), _one_sentence(folder):
+        check_free_folder(folder, own=own, overwrite=overwrite)
+        held = [one.name for one in place.iterdir()] if place.exists() else []
+        strange = [name for name in held if not any(fnmatch(name, one) for one in (*_OURS, *_RUN))]
+        whole = _can_move(place) and not (held and own) and not strange
+        stage = _beside(place, _SAVING, f".{token_hex(4)}") if whole else place / f"{_SAVING}{token_hex(4)}"
+        try:
+            with _one_sentence(folder, stage):
+                stage.mkdir()
+                yield stage
+                _settle(stage)
+                if not whole:
+                    _move_into(stage, place, own=own, overwrite=overwrite)
+                elif held:
+                    _exchange(stage, place)
+                else:
+                    stage.rename(place)
+                sync(place.parent if whole else place)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+@contextmanager
+def staged_file(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give the name of a file to write, which at the end is `path`, complete and on disk; or it goes."""
+    place = Path(os.path.realpath(path))
+    stage = _beside(place, _SAVING, f".{token_hex(4)}")
+    with claimed(path), _one_sentence(path, stage):
+        check_free_file(path, overwrite=overwrite)
+        try:
+            yield stage
+            sync(stage)
+            stage.replace(place)
+            sync(place.parent)
+        except BaseException:
+            with suppress(OSError):
+                stage.unlink()
+            raise
 
 
 @contextmanager
@@ -327,12 +378,229 @@ def staged_whole(target: Path, stage: Path) -> Iterator[Path]:
     stage.mkdir(parents=True)
     try:
         yield stage
-        for path in (*stage.rglob("*"), stage):
-            sync(path)
+        _settle(stage)
         stage.rename(target)
         sync(target.parent)
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
+        raise
+
+
+def check_free_folder(folder: Path, *, own: bool = False, overwrite: bool = False) -> None:
+    """Refuse to write to a folder that holds what nobody said should go."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; give a folder to save into")
+    if not (own or overwrite):
+        for found in (
+            found for name in (*reversed(_DECIDING), *_TELLING, "pytorch_model*") for found in folder.glob(name)
+        ):
+            raise BadInput(f"{found} is there already; {_WAY_OUT}")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a training run, which knows whether it may go on there."""
+    return (folder / "run").is_dir()
+
+
+def check_free_file(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse to write to a file that is there, and to what is none."""
+    if path.exists() and not path.is_file():  # a folder, or a device such as /dev/null
+        raise BadInput(f"{path} is no plain file; give another name to write to")
+    require(overwrite or not path.exists(), f"{path} is there already; {_WAY_OUT}", BadInput)
+
+
+_OURS = (*_DECIDING, *_TELLING, *_BESIDE)
+_WAY_OUT = "choose another name, or replace it with --overwrite (in Python overwrite=True)"
+
+
+@contextmanager
+def claimed(target: Path) -> Iterator[None]:
+    """Keep all others from writing to a file or folder, which need not be there yet; a second claim is refused.
+
+    The lock is the system's, so that it ends with the process, whatever ends that. Left-overs of killed processes go.
+    """
+    place, thread = Path(os.path.realpath(target)), get_ident()
+    with ExitStack() as claim:
+        with _one_sentence(target):
+            claim.enter_context(_folder(place.parent))
+            if not any(_held.get(one) == thread for one in (place, *place.parents)):
+                claim.enter_context(_locked(place, target))
+                _held[place] = thread
+                claim.callback(_held.pop, place)
+            _sweep(place)
+        yield
+
+
+@contextmanager
+def _one_sentence(target: Path, stage: Path | None = None) -> Iterator[None]:
+    """Say what the system has against writing: to which file, why, and what to do. Other errors pass."""
+    try:
+        yield
+    except BrokenPipeError:  # of standard output
+        raise
+    except OSError as error:
+        shown, said = target, error.filename
+        if stage is not None and isinstance(said, str):
+            if not Path(said).is_relative_to(stage.parent):  # something that was read meanwhile
+                raise
+            shown = target / Path(said).relative_to(stage) if Path(said).is_relative_to(stage) else target
+        hint = "make room, or choose another disk" if error.errno in _FULL else "choose another place"
+        raise BadInput(f"{shown} cannot be written to ({error.strerror or error}); {hint}") from None
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it; where nothing came into them they go again."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # they hold something
+            for one in missing:
+                one.rmdir()
+
+
+@contextmanager
+def _locked(place: Path, target: Path) -> Iterator[None]:
+    """Hold the lock file of a place, beside it or, where nothing may be written there, in it."""
+    lock = _beside(place, ".", ".lock")
+    if not os.access(lock.parent, os.W_OK) and place.is_dir():
+        lock = place / ".lock"
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if not _lock(file):
+                owner = os.read(file, 20).decode("ascii", "replace")
+                todo = "wait until it ends, or choose another name"
+                raise BadInput(f"{target} is being written to by another process{owner and f', {owner}'}; {todo}")
+            if lock.exists() and os.path.samestat(os.fstat(file), lock.stat()):
+                break
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # of one that has just let go
+    try:
+        with suppress(OSError):  # the number is for people
+            os.ftruncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
+        yield
+    finally:
+        try:
+            with suppress(OSError):  # an old file is no lock
+                lock.unlink()
+        finally:
+            os.close(file)
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file, unless another process or thread has; where the file system knows no locks, all may."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(file, 1 << 30, os.SEEK_SET)  # what is locked there cannot be read
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            os.lseek(file, 0, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _NO_LOCKS
+    return True
+
+
+def _beside(place: Path, before: str, after: str = "") -> Path:
+    """A hidden name beside a place; of one that is almost too long itself, its digest."""
+    name = place.name if len(os.fsencode(place.name)) < 200 else hashlib.sha256(os.fsencode(place.name)).hexdigest()
+    return place.with_name(f"{before}{name}{after}")
+
+
+def _sweep(place: Path) -> None:
+    """Remove what killed processes left of a place that is claimed, and bring back what one had just put aside."""
+    if (aside := _beside(place, _REPLACED)).exists() and not place.exists():
+        aside.rename(place)
+    start, left = _beside(place, _SAVING, ".").name, [aside]
+    with suppress(OSError):  # a folder that may be written to but not listed
+        # of eight digits, as `staged` makes them
+        left += [one for one in place.parent.iterdir() if re.fullmatch(f"{re.escape(start)}[0-9a-f]{{8}}", one.name)]
+    left += [one for one in place.glob(f"{_SAVING}*") if "." not in one.name[1:]]
+    for one in left:
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        else:
+            one.unlink(missing_ok=True)
+
+
+def _can_move(place: Path) -> bool:
+    """Whether another folder can take a place: not that of a mounted disk, nor where this process stands."""
+    if not place.exists():
+        return True
+    inside = Path(os.path.realpath(os.curdir)).is_relative_to(place)
+    return not inside and not place.is_mount() and os.access(place.parent, os.W_OK)
+
+
+def _settle(stage: Path) -> None:
+    """Give files the mode that the user's mask leaves them, whoever wrote them, and wait until all are on disk."""
+    mode = stage.stat().st_mode & 0o666
+    for path in (*stage.rglob("*"), stage):
+        with naming(path):
+            if path.is_file() and path.stat().st_mode & 0o777 != mode:
+                path.chmod(mode)
+            sync(path)
+
+
+def _exchange(stage: Path, place: Path) -> None:
+    """Let two folders change places, in one step where the system has it: on the disks of Linux and macOS."""
+    import ctypes
+
+    names = [os.fsencode(one) for one in (stage, place)]
+    system: Any = ctypes.CDLL(None) if os.name == "posix" else None
+    if hasattr(system, "renameat2") and not system.renameat2(-100, names[0], -100, names[1], 2):
+        return
+    if hasattr(system, "renamex_np") and not system.renamex_np(*names, 2):
+        return
+    aside = _beside(place, _REPLACED)
+    place.rename(aside)
+    try:
+        stage.rename(place)
+    except OSError:
+        aside.rename(place)
+        raise
+    aside.rename(stage)
+
+
+def _move_into(stage: Path, place: Path, *, own: bool, overwrite: bool) -> None:
+    """Move files into a folder that stays; at no moment are those of two models taken for one.
+
+    So where others change with it, the file that makes it one is removed first. It comes last in any case.
+    """
+    names = [path.relative_to(stage) for path in stage.rglob("*") if path.is_file()]
+    names.sort(key=lambda name: (_DECIDING.index(str(name)) if str(name) in _DECIDING else -1, name))
+    for name in names:
+        check_free_file(place / name, overwrite=own or overwrite)
+    known = _OURS if not own else (*_OURS, "README.md")
+    stale = [
+        one
+        for one in place.iterdir()
+        if overwrite and one != stage and not (stage / one.name).exists() and any(fnmatch(one.name, it) for it in known)
+    ]
+    fresh = [place / name for name in names if not (place / name).exists()]
+    last = place / names[-1] if names else place
+    others = bool(stale) or len(fresh) < len(names) - 1
+    if others and last.is_file() and last.read_bytes() != (stage / names[-1]).read_bytes():
+        last.unlink()
+    for one in stale:
+        shutil.rmtree(one) if one.is_dir() else one.unlink()
+    try:
+        for name in names:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (stage / name).replace(place / name)
+    except BaseException:
+        for path in fresh:
+            with suppress(OSError):
+                path.unlink()
         raise
 
 

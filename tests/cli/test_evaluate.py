@@ -209,7 +209,7 @@ def test_summaries_of_a_model_score_as_their_file(run, folder, tmp_path):
     texts = tmp_path / "texts.tsv"
     texts.write_text("".join(f"{' '.join(SENTENCES[n:] + SENTENCES[:n])}\t{SENTENCES[n]}\n" for n in range(3)))
     for model in (folder, translator_folder(tmp_path)):
-        common, written = ["evaluate", "summaries", "--data", texts, "--json"], tmp_path / "written.jsonl"
+        common, written = ["evaluate", "summaries", "--data", texts, "--json"], tmp_path / f"{model.name}.jsonl"
         made = run(*common, "--model", model, "--device", "cpu", "--predictions", written)[1]
         assert run(*common, "--predictions", written)[1] == made
         assert len(written.read_text().splitlines()) == 3

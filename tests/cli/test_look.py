@@ -31,7 +31,7 @@ def test_each_picture_is_one_command(run, folder, tmp_path, arguments, key):
     assert code == 0
     assert out.startswith(f"wrote {page}")
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    data = json.loads(run("look", *given, "--out", page, "--json")[1])
+    data = json.loads(run("look", *given, "--out", page, "--overwrite", "--json")[1])
     assert data["file"] == str(page)
     assert key in data
 
@@ -46,7 +46,8 @@ def test_runs_are_a_picture(run, tmp_path):
 def test_a_page_is_named_after_its_picture(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("look", "by-hand")[1] == "wrote by-hand.html; open it in a browser\n"
-    assert (tmp_path / "by-hand.html").is_file()
+    assert run("look", "by-hand")[1] == "wrote by-hand-2.html; open it in a browser\n"
+    assert (tmp_path / "by-hand.html").read_bytes() == (tmp_path / "by-hand-2.html").read_bytes()
 
 
 def test_texts_come_from_a_file(run, folder, tmp_path):
@@ -138,7 +139,6 @@ def test_look_decoding(run, tmp_path):
     )
     assert code == 0
     assert out.startswith(f"wrote {page}")
-    data = json.loads(
-        run("look", "decoding", TEXTS[0], "--max-new-tokens", 5, "-m", folder, "--out", page, "--json")[1]
-    )
+    again = ["look", "decoding", TEXTS[0], "--max-new-tokens", 5, "-m", folder, "--out", page, "--overwrite", "--json"]
+    data = json.loads(run(*again)[1])
     assert data["nodes"][0]["candidates"]

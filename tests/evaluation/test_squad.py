@@ -193,7 +193,7 @@ def test_files_of_candidates(tmp_path):
     with pytest.raises(BadInput, match=r"question 'q' has the candidate .* give a text and a score"):
         read_nbest(tmp_path / "n.json")
     with pytest.raises(BadInput, match="cannot be written"):
-        write_predictions(tmp_path / "nowhere" / "p.json", {})
+        write_predictions(tmp_path / "p.json" / "below.json", {})
 
 
 def test_candidates_are_scored_by_the_rules_of_their_data():

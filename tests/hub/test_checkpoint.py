@@ -261,7 +261,7 @@ def test_a_wrong_configuration_is_refused(tmp_path, change, error, message):
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     write_folder(model("word2vec"), tmp_path)
-    ch.train_tokenizer(texts=["a b c d e f g h i j"], kind="word", min_frequency=1).save(tmp_path)
+    ch.train_tokenizer(texts=["a b c d e f g h i j"], kind="word", min_frequency=1).write_files(tmp_path)
     with pytest.raises(BadCheckpoint, match="the tokenizer has 15 tokens, the model has vectors for 12"):
         read_folder(tmp_path)
 
@@ -350,7 +350,7 @@ def test_a_folder_from_before_is_read_as_before_and_saved_aright(family, kind, t
     """Older folders hold the tokenizer as it was trained: segments for GPT-2, <s> for a translator."""
     model = writer(family, kind)
     model.save(tmp_path / "old")
-    model.tokenizer.save(tmp_path / "old")
+    model.tokenizer.write_files(tmp_path / "old")
     settings = json.loads((tmp_path / "old/tokenizer_config.json").read_text("utf-8"))
     settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     (tmp_path / "old/tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
@@ -423,7 +423,7 @@ def test_a_long_text_is_cut_where_the_model_ends(family, kind, most, tmp_path):
         assert len(cut["input_ids"]) == most
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps(settings | {"model_max_length": 32}))
-    ch.load(tmp_path).save(tmp_path)
+    ch.load(tmp_path).save(tmp_path, overwrite=True)
     assert json.loads(file.read_text())["model_max_length"] == 32  # what a folder says of it is kept
 
 

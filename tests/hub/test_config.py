@@ -87,7 +87,7 @@ def test_what_lies_beside_it_stays(tmp_path_factory, threshold, beside):
 def test_without_one_nothing_changes(tmp_path, tasks):
     small("modernbert", head="span", outputs=2).save(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({**config_of(tmp_path), "task_specific_params": tasks}))
-    ch.load(tmp_path).save(tmp_path)
+    ch.load(tmp_path).save(tmp_path, overwrite=True)
     assert config_of(tmp_path)["task_specific_params"] == tasks
 
 

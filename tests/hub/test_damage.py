@@ -291,32 +291,35 @@ def test_files_that_are_missing(folder, remove, message):
 # saving
 
 
-class Full(OSError):
-    pass
-
-
 def test_a_failed_save_leaves_the_old_folder(folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def fail(tensors, path, **_):
         path.write_bytes(b"half")
-        raise Full("no space left on device")
+        raise OSError("no space left on device")
 
     monkeypatch.setattr(folder_module, "write_tensors", fail)
-    with pytest.raises(Full):
+    with pytest.raises(BadInput, match=r"config\.json is there already; .* overwrite=True"):
         write_folder(ours("bert", "BertForMaskedLM"), folder)
+    with pytest.raises(BadInput, match=r"checkpoint cannot be written to \(no space left on device\)"):
+        write_folder(ours("bert", "BertForMaskedLM"), folder, overwrite=True)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert read_folder(folder).description.architecture == "BertForSequenceClassification"
-    with pytest.raises(Full):
+    with pytest.raises(BadInput, match=r"new/deep cannot be written to"):
         write_folder(ours("bert", "BertForMaskedLM"), folder / "new" / "deep")
     assert not (folder / "new").exists()
 
 
 def test_a_save_replaces_the_old_folder_and_keeps_strangers(folder):
-    (folder / "README.md").write_text("mine")
-    write_folder(ours("distilbert", "DistilBertForMaskedLM"), folder)
+    (folder / "modules.json").write_text("[]")
+    (folder / "README.md").write_text("of the old one")
+    (folder / "notes.txt").write_text("mine")
+    write_folder(ours("distilbert", "DistilBertForMaskedLM"), folder, overwrite=True)
     assert read_folder(folder).description.family == "distilbert"
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", CONFIG, WEIGHTS]
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", CONFIG, WEIGHTS, "notes.txt"]
+    (folder / "notes.txt").unlink()
+    write_folder(ours("bert", "BertForMaskedLM"), folder, overwrite=True)  # now in one step
+    assert sorted(path.name for path in folder.iterdir()) == [CONFIG, WEIGHTS]
 
 
 def test_a_file_is_no_folder(folder):

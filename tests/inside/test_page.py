@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clearhead.errors import NotFound
+from clearhead.errors import BadInput, NotFound
 from clearhead.inside import (
     by_hand,
     decoding,
@@ -133,7 +133,9 @@ VIEW = View("attention", '<!doctype html>\n<p title="a">é & "ü"</p>\n')
 def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     target = tmp_path / "page.html"
     target.write_text("old")
-    assert VIEW.save(str(target)) == target
+    with pytest.raises(BadInput, match=r"page\.html is there already; .* overwrite=True"):
+        VIEW.save(target)
+    assert VIEW.save(str(target), overwrite=True) == target
     assert target.read_bytes() == VIEW.html.encode()
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
@@ -142,7 +144,7 @@ def test_a_failure_while_saving_keeps_the_old_file(tmp_path):
     target = tmp_path / "page.html"
     target.write_text("old")
     with pytest.raises(UnicodeEncodeError):
-        View("broken", "\ud800").save(target)
+        View("broken", "\ud800").save(target, overwrite=True)
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 

@@ -73,7 +73,7 @@ def peers(architecture: str, labels: tuple[str, ...] = (), problem: str | None =
     folder = Path(mkdtemp()) / "model"
     atexit.register(rmtree, folder.parent)
     network.save_pretrained(folder)
-    tokenizer.save(folder)
+    tokenizer.write_files(folder)
     return Peers(ch.load(folder), folder)
 
 

@@ -119,7 +119,7 @@ def test_windows_hold_what_the_whole_text_does(bert: Tokenizer, text: str) -> No
 def test_it_is_saved_and_read_again(bert: Tokenizer, tmp_path) -> None:
     bert.with_capitals().save(tmp_path)
     assert Tokenizer.from_folder(tmp_path).tells_capitals
-    bert.save(tmp_path)
+    bert.save(tmp_path, overwrite=True)
     assert not Tokenizer.from_folder(tmp_path).tells_capitals
 
 

@@ -15,10 +15,13 @@ from clearhead.cli.options import (
     JsonOption,
     Loaded,
     LoadedWithSkill,
+    Output,
+    RunFolder,
     Shared,
     SingleTraining,
     Texts,
     Verbs,
+    Written,
     given,
     given_texts,
     layer_numbers,
@@ -51,7 +54,9 @@ VectorOptions = Annotated[
 def embed(
     texts: AnyTexts,
     model: LoadedWithSkill,
-    out: Path | None = Option(None, help="Write all vectors to this .npy file."),
+    out: Annotated[
+        Output | None, Written("out", Path | None, Option(None, help="Write all vectors to this .npy file."), "file")
+    ],
     layers: str = Option("-1", help="Layers to take, from 0 (the embeddings) or from -1 (the last): -4,-3,-2,-1."),
     *,
     options: VectorOptions,
@@ -62,7 +67,7 @@ def embed(
 
     Example: `clearhead embed --in texts.txt --out vectors.npy`
     """
-    from clearhead.io import staged
+    from clearhead.io import staged_file
 
     chosen = layer_numbers(layers)
     if int8:
@@ -74,7 +79,8 @@ def embed(
         advance = stack.enter_context(progress("embedding", texts.total))
         file = None
         if out is not None:
-            file = stack.enter_context(VectorFile(stack.enter_context(staged(out.parent)) / out.name))
+            stage = stack.enter_context(staged_file(out.path, overwrite=out.overwrite))
+            file = stack.enter_context(VectorFile(stage))
         for part in parts:
             found = model.embed([one.text for one in part], layers=chosen, progress=advance, **options)
             if file is not None:
@@ -85,8 +91,8 @@ def embed(
                 digits = [float(f"{value:.7g}") if isinstance(value, float) else value for value in vector if json]
                 shown = " ".join(f"{value:+.4f}" if isinstance(value, float) else str(value) for value in vector[:6])
                 yield {**one.record(), "vector": digits}, [f"{shown} … ({len(vector)})  {shorten(one.text)}"]
-    if file is not None:
-        typer.echo(f"wrote {file.rows} vectors of width {file.width} to {out}", err=True)
+    if file is not None and out is not None:
+        typer.echo(f"wrote {file.rows} vectors of width {file.width} to {out.path}", err=True)
 
 
 class VectorFile:
@@ -109,8 +115,10 @@ class VectorFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._write_header()
-        self._file.close()
+        try:
+            self._write_header()
+        finally:
+            self._file.close()
 
     def _write_header(self) -> None:
         from numpy.lib import format as npy
@@ -155,10 +163,10 @@ app.add_typer(vectors)
 
 @vectors.verb
 def train(
-    corpus: list[str] = Argument(..., help=CORPUS),
-    out: Path = Option(..., help="The folder of the run and, in the end, of the vectors."),
-    kind: str | None = Option(None, help="skipgram (guess the words around) or cbow (guess the word in the middle)."),
     *,
+    corpus: list[str] = Argument(..., help=CORPUS),
+    out: RunFolder,
+    kind: str | None = Option(None, help="skipgram (guess the words around) or cbow (guess the word in the middle)."),
     run: SingleTraining,
 ) -> Rows:
     """Learn a vector for every word of your own text; run it again to go on after a stop.
@@ -171,8 +179,10 @@ def train(
     texts = Corpus(corpus)
     plan = run.override(Vectors(), kind=kind)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        learnt, result = train_vectors(texts, out, plan, progress=advance, **run.keywords())
-    yield from training_rows(result, out, f"{len(learnt):,} words", words=len(learnt))
+        learnt, result = train_vectors(
+            texts, out.path, plan, overwrite=out.overwrite, progress=advance, **run.keywords()
+        )
+    yield from training_rows(result, out.path, f"{len(learnt):,} words", words=len(learnt))
 
 
 @vectors.verb

@@ -16,6 +16,7 @@ from clearhead.cli.options import (
     ModelOption,
     SkillOption,
     Verbs,
+    claim,
     expect_many,
     given,
     one_file,
@@ -59,6 +60,7 @@ def evaluate(
     ),
     nbest: Path | None = Option(None, help=_NBEST),
     no_answer: Path | None = Option(None, help=_NO_ANSWER),
+    overwrite: bool = Option(False, "--overwrite", help="Replace predictions that are there already."),
     allow_unknown_labels: AllowUnknownOption = False,
     documents: bool = Option(False, "--documents", help="Of tag: whole documents of a CoNLL file, not sentences."),
     columns: Columns,
@@ -108,18 +110,20 @@ def evaluate(
         expect_many()
     if predictions is not None:
         check_name(task, predictions)
-    loaded = load(model, skill=skill, device=pick_device(device))
-    with progress("measuring", len(examples)) as advance:
-        if task == "perplexity":
-            found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
-        else:
-            more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
-            allow = allow_unknown_labels
-            found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
-    if predictions is not None:
-        write_predictions(task, predictions, examples, found.predictions)
-    if nbest is not None:
-        write_nbest(nbest, {row["id"]: row["candidates"] for row in found.predictions})
+    with claim(predictions, nbest, overwrite=overwrite):
+        loaded = load(model, skill=skill, device=pick_device(device))
+        with progress("measuring", len(examples)) as advance:
+            if task == "perplexity":
+                found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
+            else:
+                more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
+                allow = allow_unknown_labels
+                found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
+        if predictions is not None:
+            write_predictions(task, predictions, examples, found.predictions, overwrite=overwrite)
+        if nbest is not None:
+            lists = {row["id"]: row["candidates"] for row in found.predictions}
+            write_nbest(nbest, lists, overwrite=overwrite)
     yield _row(task, data, len(examples), found)
 
 

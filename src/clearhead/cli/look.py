@@ -1,11 +1,22 @@
 """`clearhead look …`: pictures of what happens inside a model."""
 
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from clearhead.cli.options import SAID, InOption, LoadedWithSkill, ModelOption, Verbs, given_texts, load_model
+from clearhead.cli.options import (
+    SAID,
+    InOption,
+    LoadedWithSkill,
+    ModelOption,
+    Output,
+    Verbs,
+    Written,
+    given_texts,
+    load_model,
+)
 from clearhead.cli.render import Row, Rows
 
 if TYPE_CHECKING:
@@ -15,12 +26,15 @@ app = Verbs("look", "Look inside a model: each picture is one HTML file that ope
 
 TextArgument = Annotated[str, Argument(help="The text to look at."), SAID]
 PairArgument = Annotated[str | None, Argument(help="A second text, for models that read pairs."), SAID]
-OutOption = Annotated[Path | None, Option(help="The HTML file to write; else it is named after the picture.")]
+_OUT = "The HTML file to write; else it is named after the picture, and numbered where there is one."
+OutOption = Annotated[Output | None, Written("out", Path | None, Option(None, help=_OUT), "file")]
 
 
-def _saved(view: "View", out: Path | None, about: str = "") -> Row:
+def _saved(view: "View", out: Output | None, about: str = "") -> Row:
     """Write the page; what is in it is also there for programs."""
-    path = view.save(out or f"{view.title}.html")
+    names = (Path(f"{view.title}{number}.html") for number in chain([""], (f"-{again}" for again in count(2))))
+    chosen = next(name for name in names if not name.exists()) if out is None else out.path
+    path = view.save(chosen, overwrite=out is not None and out.overwrite)
     return {"file": str(path), **view.data}, [f"wrote {path}{f': {about}' if about else ''}; open it in a browser"]
 
 

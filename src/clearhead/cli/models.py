@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from clearhead.cli.options import CHECKPOINT, ModelOption, SkillOption, Verbs
+from clearhead.cli.options import CHECKPOINT, ModelOption, Output, SkillOption, Verbs, Written
 from clearhead.cli.render import Rows
 
 app = Verbs()
@@ -90,7 +90,7 @@ def convert(
 
 @app.verb
 def export(
-    out: Path = Argument(..., help="The folder to write to."),
+    out: Annotated[Output, Written("out", Path, Argument(..., help="The folder to write to."), "folder")],
     model: ModelOption = None,
     skill: SkillOption = None,
     half: bool = Option(False, "--half", help="16-bit floats: half the size."),
@@ -104,5 +104,5 @@ def export(
     from clearhead.pipelines.model import load
 
     loaded = load(model, skill=skill, dtype=torch.float16 if half else torch.float32)
-    loaded.save(out)
-    yield {"folder": str(out), "parameters": loaded.parameters}, [f"wrote {loaded} to {out}"]
+    loaded.save(out.path, overwrite=out.overwrite)
+    yield {"folder": str(out.path), "parameters": loaded.parameters}, [f"wrote {loaded} to {out.path}"]

@@ -7,14 +7,14 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain, islice, tee
 from pathlib import Path
 from threading import Event, Thread, Timer
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import typer
 from typer import Argument, Option
@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 from clearhead.cli.render import Rows, print_rows, shorten
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import Progress
+from clearhead.io import Progress, check_free_file, check_free_folder, claimed, is_run
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -43,6 +43,48 @@ class Shared:
     def __init__(self, make: Callable[..., Any], **options: tuple[Any, Any]) -> None:
         self.make = make
         self.options = options
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a verb writes, which is its own until it ends, and whether what is there may go."""
+
+    path: Path
+    overwrite: bool
+
+
+class Written(Shared):
+    """Metadata of a parameter that is an `Output`, or None where it was left out: an option, and with it --overwrite.
+
+    What is there already is refused, and so is what another process writes to, before anything is computed. A "run"
+    goes on in the folder of one.
+    """
+
+    def __init__(self, option: str, annotation: Any, default: Any, kind: Literal["file", "folder", "run"]) -> None:
+        overwrite = (bool, Option(False, "--overwrite", help="Replace what is there already."))
+        super().__init__(self._claim, **{option: (annotation, default), "overwrite": overwrite})
+        self._kind = kind
+
+    @contextmanager
+    def _claim(self, *, overwrite: bool, **named: Path | None) -> Iterator[Output | None]:
+        (path,) = named.values()
+        with claim(path, overwrite=overwrite, kind=self._kind):
+            yield None if path is None else Output(path, overwrite)
+
+
+@contextmanager
+def claim(*paths: Path | None, overwrite: bool, kind: Literal["file", "folder", "run"] = "file") -> Iterator[None]:
+    """Keep others away from what will be written while it is made; refuse what is there already, unless told."""
+    first = os.environ.get("RANK", "0") == "0"  # torchrun's others write nothing
+    with ExitStack() as claims:
+        for path in paths:
+            if path is not None and first:
+                claims.enter_context(claimed(path))
+            if path is not None and kind == "file":
+                check_free_file(path, overwrite=overwrite)
+            elif path is not None:
+                check_free_folder(path, own=kind == "run" and is_run(path), overwrite=overwrite)
+        yield
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -80,8 +122,13 @@ class Verbs(typer.Typer):
             for name in said:
                 if name != "texts" or not own_values["files"]:  # beside --in they are more files
                     check_said(ctx, own_values[name])
-            made = {name: one.make(**{of: own_values.pop(of) for of in one.options}) for name, one in shared.items()}
-            print_rows(function(**made, **own_values, **({"json": json} if "json" in own else {})), as_json=json)
+            made = {}
+            with ExitStack() as claims:
+                # where nothing can be written, nothing need be loaded
+                for name, one in sorted(shared.items(), key=lambda item: not isinstance(item[1], Written)):
+                    value = one.make(**{of: own_values.pop(of) for of in one.options})
+                    made[name] = claims.enter_context(value) if isinstance(one, Written) else value
+                print_rows(function(**made, **own_values, **({"json": json} if "json" in own else {})), as_json=json)
 
         command.__doc__ = function.__doc__
         command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # which is where typer looks
@@ -177,10 +224,7 @@ TEXTS: dict[str, tuple[Any, Any]] = {
 def check_said(ctx: typer.Context, said: str | Sequence[str] | None) -> None:
     """Refuse an argument that is the name of a file, or looks like one, where a text is wanted."""
     reads = any("--in" in one.opts for one in ctx.command.params)
-    texts = [said] if isinstance(said, str) else list(said or ())
-    if not reads:  # then this is all
-        expect_few(*texts)
-    for text in texts:
+    for text in [said] if isinstance(said, str) else said or ():
         if text == "-" or text in ctx.meta[_AS_IT_IS]:
             continue
         shown = shlex.quote(text)
@@ -296,7 +340,6 @@ def read_texts(texts: Sequence[str] | None = None, files: Sequence[str] | None =
         return _of_files([*files, *given], document=document)
     if given and given != ["-"]:
         require(not document, "--document is for files and stdin; a text that is an argument is read whole", BadInput)
-        expect_few(*given)
         return Texts(map(Text, given), len(given))
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
@@ -379,19 +422,6 @@ def expect_many() -> None:
     """
     for kept, count in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
         os.environ.setdefault(kept, count)
-
-
-_FEW_CHARACTERS = 2000
-
-
-def expect_few(*texts: str) -> None:
-    """Compute short texts with one thread; to be said before torch is imported.
-
-    Its threads wait for each other by turning in a circle: where the machine has other work, that takes more of the
-    processor than all that is computed for a line.
-    """
-    if sum(map(len, texts)) <= _FEW_CHARACTERS:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def comma_separated(written: str | None) -> list[str] | None:
@@ -593,6 +623,9 @@ class TrainingOptions:
         return {"device": pick_device(self.device), "command": shlex.join([*started, *sys.argv[1:]]), **switches}
 
 
+RunFolder = Annotated[
+    Output, Written("out", Path, Option(..., help="The folder of the run and, in the end, of the model."), "run")
+]
 _SET = "Change one value of the recipe: --set train.learning_rate=3e-5."
 _RESTART = "Begin anew in a folder that holds another run, which is removed when this one is ready to begin."
 _MORE = "Go on from a run that is over, for the longer time that is asked for now: --set train.epochs=4 after 3."

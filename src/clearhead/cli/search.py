@@ -12,6 +12,7 @@ from clearhead.cli.options import (
     Loaded,
     ModelOption,
     Verbs,
+    claim,
     expect_many,
     given_texts,
     load_model,
@@ -38,6 +39,7 @@ def search(
     rerank: str | None = Option(None, help="A cross-encoder that reads the best 100 again."),
     top_k: int = Option(5, help="How many passages to show."),
     int8: Int8Option = False,
+    overwrite: bool = Option(False, "--overwrite", help="Replace an index that is there already."),
 ) -> Rows:
     """Find the passages of documents that fit a query, by their words, their meaning or both.
 
@@ -51,21 +53,22 @@ def search(
     places = [*(files or []), *(more or [])]
     named = bool(places) or index is not None
     require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
-    documents = list(read_documents(places, note))
-    loaded = None if method == "bm25" else load_model(model)
-    if int8:
-        if loaded is None:
-            raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
-        passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
-        loaded = quantised(loaded, "embed", passages if places else queries)
-    if index is not None and not places:
-        found = Index.load(index, loaded)
-    else:
-        expect_many()
-        with progress("embedding", None) as advance:
-            found = Index.build(documents, loaded, progress=advance)
-        if index is not None:
-            found.save(index)
+    with claim(index if places else None, overwrite=overwrite, kind="folder"):
+        documents = list(read_documents(places, note))
+        loaded = None if method == "bm25" else load_model(model)
+        if int8:
+            if loaded is None:
+                raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
+            passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
+            loaded = quantised(loaded, "embed", passages if places else queries)
+        if index is not None and not places:
+            found = Index.load(index, loaded)
+        else:
+            expect_many()
+            with progress("embedding", None) as advance:
+                found = Index.build(documents, loaded, progress=advance)
+            if index is not None:
+                found.save(index, overwrite=overwrite)
     cross = None if rerank is None else load_model(rerank)
     results = found.search(queries, top_k=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from clearhead.cli.options import SAID, ModelOption, Verbs, progress, read_texts
+from clearhead.cli.options import SAID, ModelOption, Output, Verbs, Written, progress, read_texts
 from clearhead.cli.render import Rows
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ app.add_typer(training)
 
 @training.verb
 def train(
+    *,
     files: list[Path] = Argument(..., help='Text files, or .jsonl with a "text" field; .gz, .xz and .zst too.'),
-    out: Path = Option(..., help="The folder to write to."),
+    out: Annotated[Output, Written("out", Path, Option(..., help="The folder to write to."), "folder")],
     kind: str = Option(
         "wordpiece",
         help="wordpiece (BERT), bpe (RoBERTa), unigram (ALBERT), word, gpt2, t5, xlnet, mpnet or deberta-v2.",
@@ -83,7 +84,6 @@ def train(
 
     Example: `clearhead tokenizer train corpus.txt --out ./my-tokenizer --vocabulary 8000`
     """
-    from clearhead.io import staged
     from clearhead.text import train_tokenizer
 
     size = sum(file.stat().st_size for file in files if file.is_file())
@@ -91,7 +91,6 @@ def train(
         trained = train_tokenizer(
             files, kind=kind, vocabulary=vocabulary, lowercase=not cased, min_frequency=min_frequency, progress=advance
         )
-    with staged(out) as stage:
-        trained.save(stage)
-    record = {"folder": str(out), "kind": kind, "vocabulary": trained.vocabulary}
-    yield record, [f"wrote a {kind} tokenizer of {trained.vocabulary:,} tokens to {out}"]
+    trained.save(out.path, overwrite=out.overwrite)
+    record = {"folder": str(out.path), "kind": kind, "vocabulary": trained.vocabulary}
+    yield record, [f"wrote a {kind} tokenizer of {trained.vocabulary:,} tokens to {out.path}"]

@@ -13,6 +13,7 @@ from clearhead.cli.options import (
     CORPUS,
     AllowUnknownOption,
     Columns,
+    RunFolder,
     Training,
     Verbs,
     one_file,
@@ -36,7 +37,7 @@ StepsOption = Annotated[int | None, Option(help="How many steps to train, instea
 @app.verb
 def pretrain(
     corpus: CorpusOption,
-    out: Path = Option(..., help="The folder of the run and, in the end, of the model."),
+    out: RunFolder,
     *,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
@@ -89,10 +90,12 @@ def pretrain(
     else:
         size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
-            words = learn_vocabulary_once(texts, out, size=size, kind=kind, progress=advance, restart=run.restart)
+            words = learn_vocabulary_once(texts, out.path, size=size, kind=kind, progress=advance, restart=run.restart)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        trained, result = train(texts, words, out, plan, start=model, progress=advance, **keywords)
-    yield from training_rows(result, out, repr(trained))
+        trained, result = train(
+            texts, words, out.path, plan, start=model, overwrite=out.overwrite, progress=advance, **keywords
+        )
+    yield from training_rows(result, out.path, repr(trained))
 
 
 def _plan(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
@@ -120,7 +123,7 @@ def distil(
     *,
     teacher: str = Option(..., help="The model to learn from: a folder or a hub name."),
     corpus: CorpusOption,
-    out: Path = Option(..., help="The folder of the run and, in the end, of the student."),
+    out: RunFolder,
     layers: int | None = Option(None, help="Layers of the student. Default: half of the teacher's."),
     minutes: MinutesOption = None,
     steps: StepsOption = None,
@@ -145,19 +148,26 @@ def distil(
     objective = "relations" if relations else None
     plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
-        student, result = distil(large, texts, out, plan, progress=advance, teacher_name=teacher, **run.keywords())
-    yield from training_rows(result, out, repr(student))
+        student, result = distil(
+            *(large, texts, out.path, plan),
+            teacher_name=teacher,
+            overwrite=out.overwrite,
+            progress=advance,
+            **run.keywords(),
+        )
+    yield from training_rows(result, out.path, repr(student))
 
 
 @app.verb
 def finetune(
+    *,
     task: str = Argument(..., help="classify, label, regress, tag, answer, choose, similar, instruct or translation."),
     data: list[str] = Option(
         ...,
         help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "
         "also two files, line by line.",
     ),
-    out: Path = Option(..., help="The folder of the run and, in the end, of the model."),
+    out: RunFolder,
     model: str | None = Option(
         None,
         "--model",
@@ -166,7 +176,6 @@ def finetune(
         "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
     ),
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
-    *,
     columns: Columns,
     seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
     skill_for: str | None = Option(
@@ -210,7 +219,8 @@ def finetune(
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         more: dict[str, Any] = {"skill_for": uses, "allow_unknown_labels": allow_unknown_labels}
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
-    yield from _repeat(partial(train, **run.keywords()), plan, out, task=task, seeds=seeds)
+    train = partial(train, overwrite=out.overwrite, **run.keywords())
+    yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
 
 
 def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int) -> Iterator[Row]:

@@ -1,7 +1,6 @@
 """A corpus as token ids on disk: memory-mapped shards, written once, resumed after a kill."""
 
 import itertools
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -15,7 +14,7 @@ from clearhead.data.batch import Ints, Item, chunks
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
-from clearhead.io import Progress, read_object, staged, write_json
+from clearhead.io import Progress, naming, read_object, staged, write_json
 from clearhead.text.encoding import Special, TemplateItems
 from clearhead.text.sentences import split_sentences
 from clearhead.text.tokenizer import Tokenizer
@@ -158,8 +157,6 @@ def tokenise(
         _clear(folder)
         manifest = {"made_of": fingerprint, "complete": False, "shards": []}
     if not manifest["complete"]:
-        for left_by_a_kill in folder.glob(".saving-*"):
-            shutil.rmtree(left_by_a_kill)
         read = sum(shard["read"] for shard in manifest["shards"])
         texts = itertools.islice(corpus.documents(progress), read, None)
         # up to the document that fills a shard: which ones does not depend on where a run began
@@ -167,7 +164,7 @@ def tokenise(
             _write(folder, manifest, documents)
         require(bool(manifest["shards"]), "The corpus holds no words; give files with text in them.", BadInput)
         manifest["complete"] = True
-        with staged(folder) as stage:
+        with staged(folder, own=True) as stage:
             _write_manifest(stage, manifest)
     return Shards(folder)
 
@@ -232,14 +229,15 @@ def _write(folder: Path, manifest: dict[str, Any], documents: list[Document]) ->
     }
     counts = {part: len(content) - (part != "tokens") for part, content in parts.items()}
     manifest["shards"].append({**counts, "read": len(documents)})  # with those that hold no token
-    with staged(folder) as stage:
+    with staged(folder, own=True) as stage:
         for part, content in parts.items():
-            np.save(stage / file_name(len(manifest["shards"]) - 1, part), content)
+            path = stage / file_name(len(manifest["shards"]) - 1, part)
+            with naming(path):
+                np.save(path, content)
         _write_manifest(stage, manifest)
 
 
 def _write_manifest(stage: Path, manifest: dict[str, Any]) -> None:
-    # its name sorts behind the shards', so that it is moved into place last
     write_json(manifest, stage / MANIFEST, indent=1)
 
 

@@ -24,20 +24,24 @@ _LAYOUTS = {
 }
 
 
-def write_predictions(task: str, path: Path, examples: Sequence[Example], rows: Sequence[Prediction]) -> None:
+def write_predictions(
+    task: str, path: Path, examples: Sequence[Example], rows: Sequence[Prediction], *, overwrite: bool = False
+) -> None:
     """Write what a model said: JSON lines into a .jsonl file, else what the task's official script reads."""
     match _layout(task, path):
         case "squad":
-            squad.write_predictions(path, {row["id"]: row["predicted"] for row in rows})
+            squad.write_predictions(path, {row["id"]: row["predicted"] for row in rows}, overwrite=overwrite)
+            return
         case "conll":
-            write_text("".join(_conll(example, row) for example, row in zip(examples, rows, strict=True)), path)
+            text = "".join(_conll(example, row) for example, row in zip(examples, rows, strict=True))
         case "glue":
             lines = [f"{number}\t{row['predicted']}" for number, row in enumerate(rows)]
-            write_text("\n".join([_GLUE, *lines]) + "\n", path)
+            text = "\n".join([_GLUE, *lines]) + "\n"
         case "lines":
-            write_text("".join(" ".join(row["predicted"].split()) + "\n" for row in rows), path)
+            text = "".join(" ".join(row["predicted"].split()) + "\n" for row in rows)
         case _:
-            write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), path)
+            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_text(text, path, overwrite=overwrite)
 
 
 def check_name(task: str, path: Path) -> None:

@@ -232,15 +232,15 @@ def _read(path: str | Path, what: str, fits: Callable[[Any], bool]) -> dict[str,
     return dict(content)
 
 
-def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
+def write_predictions(path: str | Path, predictions: Mapping[str, str], *, overwrite: bool = False) -> None:
     """Write answers as `read_predictions` and the official scripts read them."""
-    write_text(json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n", Path(path))
+    write_text(json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n", Path(path), overwrite=overwrite)
 
 
-def write_nbest(path: str | Path, nbest: NBest) -> None:
+def write_nbest(path: str | Path, nbest: NBest, *, overwrite: bool = False) -> None:
     """Write the candidates of each question, best first."""
     lists = {name: [candidate._asdict() for candidate in given] for name, given in nbest.items()}
-    write_text(json.dumps(lists, ensure_ascii=False, indent=1) + "\n", Path(path))
+    write_text(json.dumps(lists, ensure_ascii=False, indent=1) + "\n", Path(path), overwrite=overwrite)
 
 
 def score_files(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clearhead.hub.config import NAMES, Description
 from clearhead.hub.remote import CARD
-from clearhead.io import staged
+from clearhead.io import naming, staged
 from clearhead.models import RECURRENT_FAMILIES
 
 # our head → the task by which the hub lists a model
@@ -102,5 +102,5 @@ def _code(text: str) -> str:
 def write_card(card: str, folder: Path) -> None:
     """Write the card into a folder; one that is there already, perhaps by hand, stays."""
     if not (folder / CARD).exists():
-        with staged(folder) as stage:
+        with staged(folder, own=True) as stage, naming(stage / CARD):
             (stage / CARD).write_text(card, encoding="utf-8")

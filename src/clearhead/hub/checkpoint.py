@@ -105,15 +105,22 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
 
 
 def write_folder(
-    checkpoint: Checkpoint, folder: Path, heads: Sequence[str] | None = None, *, int8: bool = False
+    checkpoint: Checkpoint,
+    folder: Path,
+    heads: Sequence[str] | None = None,
+    *,
+    int8: bool = False,
+    own: bool = False,
+    overwrite: bool = False,
 ) -> None:
     """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
 
     Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
-    folder with its matrices in `int8` is for clearhead alone, and so is a recurrent network's.
+    folder with its matrices in `int8` is for clearhead alone, and so is a recurrent network's. For `own` and
+    `overwrite` see `io.staged`.
     """
     if checkpoint.description.family in RECURRENT_FAMILIES:
-        _write_recurrent(checkpoint, folder)
+        _write_recurrent(checkpoint, folder, own=own, overwrite=overwrite)
         return
     description, network, names = checkpoint.description, checkpoint.network, checkpoint.description.names
     kept = tuple(network.heads if heads is None else heads)
@@ -134,7 +141,7 @@ def write_folder(
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     if not int8 and getattr(network.encoder.embeddings, "capital", None) is not None:
         log.warning("%s: transformers does not read the table for capitals; its results are worse there", folder)
-    with staged(folder) as stage:
+    with staged(folder, own=own, overwrite=overwrite) as stage:
         write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
         if checkpoint.generation:
@@ -144,7 +151,7 @@ def write_folder(
                 tokenizer = export_tokenizer(tokenizer, network.encoder)
             longest = network.encoder.max_length
             said = "model_max_length" in tokenizer.settings or longest == UNLIMITED
-            tokenizer.save(stage, max_length=None if said else longest)
+            tokenizer.write_files(stage, max_length=None if said else longest)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
 
@@ -426,12 +433,12 @@ def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
     return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer)
 
 
-def _write_recurrent(checkpoint: Checkpoint, folder: Path) -> None:
-    with staged(folder) as stage:
+def _write_recurrent(checkpoint: Checkpoint, folder: Path, *, own: bool, overwrite: bool) -> None:
+    with staged(folder, own=own, overwrite=overwrite) as stage:
         write_json({"model_type": checkpoint.description.family, **asdict(checkpoint.network.config)}, stage / CONFIG)
         write_tensors(_tensors(checkpoint.network), stage / WEIGHTS)
         if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(stage)
+            checkpoint.tokenizer.write_files(stage)
 
 
 def _tensors(network: nn.Module) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from clearhead.hub.config import CONFIG, NAMES, named_config
 from clearhead.hub.remote import COMPANIONS
 from clearhead.hub.remote import WEIGHTS as SAFE
 from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, tensor_shapes, weight_map, write_tensors
-from clearhead.io import staged, write_json
+from clearhead.io import check_free_file, check_free_folder, claimed, staged, write_json
 
 
 def convert(
@@ -36,26 +36,26 @@ def convert(
     """
     home = source if source.is_dir() else source.parent
     target = target or home
-    elsewhere = home.resolve() != target.resolve()
+    own = home.resolve() == target.resolve()
     named = family is not None or architecture is not None
     safe = [path for name in SAFE for path in home.glob(name)] if named and source.is_dir() else []
     file = None if safe else _pickle(source)
-    beside = [name for name in COMPANIONS if (home / name).is_file()] if elsewhere else []
-    copied = [*beside, *(path.name for path in safe if elsewhere)]
-    for name in () if overwrite else (*(() if safe else (WEIGHTS, INDEX)), *copied):
-        if (target / name).exists():
-            raise BadInput(f"{target / name} is there already; choose another target or pass overwrite=True")
-    tensors = {} if file is None else _read_shards(file) if file.suffix == ".json" else _read(file)
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()} or tensor_shapes(home)
-    config = named_config(home, shapes, family, architecture, overwrite=overwrite or elsewhere) if named else None
-    with staged(target) as stage:
-        if file is not None:
-            write_tensors(_apart(tensors), stage / WEIGHTS)
-        for name in copied:
-            (stage / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(home / name, stage / name)
-        if config is not None:
-            write_json(config, stage / CONFIG)
+    copied = [] if own else [*(name for name in COMPANIONS if (home / name).is_file()), *(path.name for path in safe)]
+    with claimed(target):
+        for name in (WEIGHTS, INDEX) if own and not safe else ():
+            check_free_file(target / name, overwrite=overwrite)
+        check_free_folder(target, own=own, overwrite=overwrite)  # before the work
+        tensors = {} if file is None else _read_shards(file) if file.suffix == ".json" else _read(file)
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()} or tensor_shapes(home)
+        config = named_config(home, shapes, family, architecture, overwrite=overwrite or not own) if named else None
+        with staged(target, own=own, overwrite=overwrite and not own) as stage:
+            if file is not None:
+                write_tensors(_apart(tensors), stage / WEIGHTS)
+            for name in copied:
+                (stage / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(home / name, stage / name)
+            if config is not None:
+                write_json(config, stage / CONFIG)
     return target
 
 

@@ -130,8 +130,8 @@ def _with_adapters(old: Any, tensors: Mapping[str, Tensor], scale: float, folder
     return encoder
 
 
-def write_skill(skill: Skill, network: Network, folder: Path) -> None:
-    """Write the adapters and the head of a network that was trained with `add_lora`, matrices in int8."""
+def write_skill(skill: Skill, network: Network, folder: Path, *, overwrite: bool = False) -> None:
+    """Write the adapters and the head of a network that was trained with `add_lora` into its run's folder, in int8."""
     tensors: dict[str, Tensor] = {}
     for name, module in network.encoder.named_modules():
         if isinstance(module, LoRA):
@@ -141,7 +141,7 @@ def write_skill(skill: Skill, network: Network, folder: Path) -> None:
     if skill.head is not None:
         head = network.heads[skill.head]
         tensors |= {f"head.{name}": weight for name, weight in head.named_parameters()}
-    with staged(folder) as stage:
+    with staged(folder, own=True, overwrite=overwrite) as stage:
         write_json(asdict(skill), stage / DESCRIPTION)
         write_tensors(tensors, stage / ADAPTER, int8=True)
 

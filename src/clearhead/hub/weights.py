@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint, require
-from clearhead.io import check_file, read_object
+from clearhead.io import check_file, naming, read_object
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -159,9 +160,14 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, int8: bool = Fal
     tensors = to_int8(tensors) if int8 else tensors
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # "format" is what transformers looks for
-    save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})
+    try:
+        save_file(whole, path, metadata={"format": "pt", DIGEST: digest(whole)})
+    except SafetensorError as error:
+        if (code := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None  # as everything else says it
     # the library leaves the order of the metadata to chance; sorted, equal tensors make equal files
-    with path.open("r+b") as file:
+    with naming(path), path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
         header["__metadata__"] = dict(sorted(header["__metadata__"].items()))

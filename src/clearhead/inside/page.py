@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, require
-from clearhead.io import staged
+from clearhead.io import write_text
 
 log = logging.getLogger(__name__)
 HOME = files("clearhead.inside")
@@ -42,12 +42,10 @@ class View:
         """Make the page of `pages/<name>`, which shows these data."""
         return cls(name, page(name, title, scripts, data), data)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; the file is there completely or as it was before."""
-        target = Path(path)
-        with staged(target.parent) as stage:
-            (stage / target.name).write_text(self.html, encoding="utf-8", newline="\n")
-        return target
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the page, whole or not at all; a file that is there is refused, or with `overwrite` replaced."""
+        write_text(self.html, Path(path), overwrite=overwrite)
+        return Path(path)
 
     def show(self) -> None:
         """Open the page: below the cell in a notebook, else in the browser, from a temporary file."""

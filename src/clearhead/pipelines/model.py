@@ -794,15 +794,17 @@ class Model:
         require(not self.skills, "quantise one skill at a time, such as model.skill(name).quantise(sample)", BadInput)
         return quantised(self, sample, loss)
 
-    def save(self, folder: str | Path, heads: Sequence[str] | None = None) -> None:
+    def save(self, folder: str | Path, heads: Sequence[str] | None = None, *, overwrite: bool = False) -> None:
         """Write a folder that `clearhead.load` reads, and transformers where it knows the model; whole or not at all.
+
+        A folder that holds a model is refused, or with `overwrite` replaced.
 
         >>> model.skill("spam").save("./spam-model")
         >>> clearhead.load("./spam-model").classify("Text WIN to 80086 to claim your free prize").label
         'spam'
         """
         require(not is_int8(self.network), "an int8 model is for use alone; save the fp32 one it was made of", BadInput)
-        write_folder(self.checkpoint, Path(folder), heads)
+        write_folder(self.checkpoint, Path(folder), heads, overwrite=overwrite)
 
     def publish(self, name: str, *, heads: Sequence[str] | None = None, private: bool = False) -> str:
         """Upload the model with its card to the Hugging Face hub as "owner/name"; returns its address.

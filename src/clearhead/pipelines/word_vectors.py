@@ -50,9 +50,9 @@ class _Saved:
         """The same as a model that can be saved."""
         return Model(recurrent_checkpoint(self.family, self.network, self.tokenizer))
 
-    def save(self, folder: str | Path) -> None:
-        """Write config.json, tokenizer.json and model.safetensors."""
-        self.model.save(folder)
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write config.json, tokenizer.json and model.safetensors; see `Model.save`."""
+        self.model.save(folder, overwrite=overwrite)
 
 
 class WordVectors(_Saved):

@@ -13,7 +13,7 @@ import tokenizers
 from tokenizers import models, normalizers
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, explained, require, valid_text
-from clearhead.io import read_object, write_json
+from clearhead.io import naming, read_object, staged, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
@@ -81,17 +81,25 @@ class Tokenizer:
             return cls(marian(read_object(vocabulary), pieces))
         return cls.from_folder(folder)
 
-    def save(self, folder: str | Path, *, max_length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._library.save(str(folder / "tokenizer.json"))
+    def save(self, folder: str | Path, *, max_length: int | None = None, overwrite: bool = False) -> None:
+        """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them.
+
+        A folder that holds a tokenizer or a model is refused, or with `overwrite` replaced.
+        """
+        with staged(Path(folder), overwrite=overwrite) as stage:
+            self.write_files(stage, max_length=max_length)
+
+    def write_files(self, folder: Path, *, max_length: int | None = None) -> None:
+        """Write the files of `save` into a stage, beside those of a model."""
+        with naming(folder / "tokenizer.json"):
+            (folder / "tokenizer.json").write_text(self._library.to_str(pretty=True), encoding="utf-8", newline="\n")
         settings = self._settings_to_save() | ({} if max_length is None else {"model_max_length": max_length})
         write_json(settings, folder / "tokenizer_config.json", ensure_ascii=False)
         if isinstance(self._library.model, models.WordPiece):
             vocabulary = self._library.get_vocab(with_added_tokens=False)
             tokens = sorted(vocabulary, key=vocabulary.__getitem__)
-            (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), "utf-8")
+            with naming(folder / "vocab.txt"):
+                (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), "utf-8")
 
     @property
     def tells_capitals(self) -> bool:

@@ -158,7 +158,7 @@ class CheckpointManager:
             return
         target = self._path("step", state)
         if self.ranks.first:
-            with self._saving(target), staged(target) as stage:
+            with self._saving(target), staged(target, own=True) as stage:
                 self._write_numbers(replace(state, elapsed=elapsed), stage)
         self._remove_bests()
         self.ranks.wait()

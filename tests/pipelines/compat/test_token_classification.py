@@ -82,7 +82,7 @@ def test_words_that_are_given(bert):
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
 def test_windows_with_a_stride_as_theirs(bert, strategy, tmp_path):
     folder = shutil.copytree(bert.folder, tmp_path / "limited")
-    bert.ours.tokenizer.save(folder, max_length=bert.ours.encoder.max_length)
+    bert.ours.tokenizer.write_files(folder, max_length=bert.ours.encoder.max_length)
     theirs = transformers.pipeline("ner", model=str(folder), device="cpu", stride=10, aggregation_strategy=strategy)
     ours = ch.pipeline("ner", folder, stride=10, aggregation_strategy=strategy)
     assert alike(ours(LONG), theirs(LONG))

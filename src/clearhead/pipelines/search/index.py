@@ -20,6 +20,7 @@ from clearhead.io import (
     Record,
     check_file,
     decompressed,
+    naming,
     parse_json,
     read_json,
     read_object,
@@ -158,19 +159,23 @@ class Index:
         document = self.documents[number]
         return Hit(document.text[start:end], document.source, start, end, float(score))
 
-    def save(self, folder: str | Path) -> None:
-        """Write a folder of safetensors and JSON, which `Index.load` reads; whole or not at all."""
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write a folder of safetensors and JSON, which `Index.load` reads; whole or not at all.
+
+        A folder that holds an index or a model is refused, or with `overwrite` replaced.
+        """
         arrays: dict[str, NDArray[Any]] = {"spans": self.spans}
         arrays |= {f"words.{part}": getattr(self.words, part) for part in _POSTINGS}
         if self.vectors is not None:
             arrays |= {"vectors": self.vectors.vectors, "probe": self.vectors.probe}
         # torch takes no array that may not be written to
         tensors = {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
-        with staged(Path(folder)) as stage:
-            with (stage / _DOCUMENTS).open("w", encoding="ascii") as lines:
+        with staged(Path(folder), overwrite=overwrite) as stage:
+            with naming(stage / _DOCUMENTS), (stage / _DOCUMENTS).open("w", encoding="ascii") as lines:
                 for document in self.documents:
                     lines.write(json.dumps({"id": document.source, "text": document.text}) + "\n")
-            (stage / _WORDS).write_text(json.dumps(list(self.words.vocabulary)), encoding="ascii")
+            with naming(stage / _WORDS):
+                (stage / _WORDS).write_text(json.dumps(list(self.words.vocabulary)), encoding="ascii")
             write_tensors(tensors, stage / _TENSORS)
             facts = {"format": _FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
             write_json(facts, stage / _FACTS)

@@ -14,7 +14,7 @@ from clearhead.objectives.distillation import alternate_layers
 from clearhead.pipelines.model import Model
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import Pretrain, batches
-from clearhead.training.recipes.run import RunOptions, train_on_text
+from clearhead.training.recipes.run import RunOptions, in_own_folder, train_on_text
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.distillation import Distillation, RelationDistillation
 from clearhead.training.tasks.task import Task
@@ -59,6 +59,7 @@ def recipe_for(teacher: Model, *, layers: int | None = None) -> Distil:
     )
 
 
+@in_own_folder("teacher_name")
 def distil(
     teacher: Model,
     corpus: Corpus,

@@ -31,7 +31,9 @@ from clearhead.training.recipes.run import (
     RunOptions,
     check_measured,
     fingerprint,
+    in_own_folder,
     is_done,
+    replaces,
     run,
     save_with_card,
     training_section,
@@ -64,6 +66,7 @@ class Finetune:
             require(value >= 1, f"{name} must be at least 1, got {value}; {usual} is usual")
 
 
+@in_own_folder("source")
 def finetune(
     task: str,
     source: str | Path,
@@ -325,4 +328,4 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
         pooling=vector.pooling if head is None else None,
         scale=scale,
     )
-    write_skill(described, model.network, folder)
+    write_skill(described, model.network, folder, overwrite=replaces(folder))

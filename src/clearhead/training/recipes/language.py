@@ -24,7 +24,14 @@ from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.pretrain import without_dropout
-from clearhead.training.recipes.run import RunOptions, check_fit, check_tokenizer, rounded_vocabulary, train_on_text
+from clearhead.training.recipes.run import (
+    RunOptions,
+    check_fit,
+    check_tokenizer,
+    in_own_folder,
+    rounded_vocabulary,
+    train_on_text,
+)
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import BidirectionalLM, CausalLM, PermutationLM, Translation
 from clearhead.training.tasks.task import Task
@@ -118,6 +125,7 @@ def model_type(folder: Path) -> str:
     return str(read_object(folder / "config.json").get("model_type"))
 
 
+@in_own_folder("start")
 def pretrain_language(
     corpus: Corpus,
     tokenizer: Tokenizer,

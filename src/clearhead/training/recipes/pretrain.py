@@ -73,6 +73,7 @@ class Pretrain:
     )
 
 
+@run.in_own_folder("start")
 def pretrain(
     corpus: Corpus,
     tokenizer: Tokenizer,

@@ -1,14 +1,15 @@
 """The frame of every recipe: tokenise once, train in a folder, measure, and save the model with its card."""
 
 import hashlib
+import inspect
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from torch import nn
 
@@ -19,10 +20,21 @@ from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.scores import Evaluated, Metrics
 from clearhead.hub.card import model_card, write_card
+from clearhead.hub.checkpoint import write_folder
 from clearhead.hub.config import read_config
 from clearhead.hub.remote import CARD
 from clearhead.hub.weights import digest
-from clearhead.io import Progress, file_digest, read_object, staged, write_json
+from clearhead.io import (
+    Progress,
+    check_free_folder,
+    claimed,
+    file_digest,
+    is_run,
+    read_object,
+    staged,
+    write_json,
+    write_text,
+)
 from clearhead.nn.attention import Attend
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer, train_tokenizer
@@ -39,6 +51,7 @@ log = logging.getLogger(__name__)
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
 _CPU_TOKENS = 2048
+_REPLACES = "replaces"  # a file that is in RUN until what was there before is replaced
 _PAUSE = 1.0  # seconds between two looks for what the first process writes
 _VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
 _CARD_DIGEST = "card.json"
@@ -56,6 +69,7 @@ class RunOptions(TypedDict, total=False):
     command: str | None  # what the card says the run was started with
     restart: bool  # begin anew where another run is, which goes when this one is ready to begin
     more: bool  # go on from a run that is over, where the settings are longer than its
+    overwrite: bool  # whether what `out` holds, where that is no run, may go in the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +144,38 @@ def _weights_digest(model: Path | Model) -> str:
     return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
 
 
+Recipe = TypeVar("Recipe", bound=Callable[..., Any])
+
+
+def in_own_folder(start: str | None = None) -> Callable[[Recipe], Recipe]:
+    """Let a recipe work in its `out` alone: no other run at the same time, and no model that was there before.
+
+    `start` names the argument that training starts from, which is never trained into its own folder.
+    """
+
+    def decorate(recipe: Recipe) -> Recipe:
+        signature = inspect.signature(recipe)
+
+        @wraps(recipe)
+        def call(*args: Any, **options: Any) -> Any:
+            given = signature.bind(*args, **options).arguments
+            out, source = Path(given["out"]), given.get(start or "")
+            same = isinstance(source, str | Path) and Path(source).exists() and Path(source).resolve() == out.resolve()
+            require(not same, f"{out} is the model that training starts from; choose another folder", BadInput)
+            resumed = is_run(out)
+            check_free_folder(out, own=resumed, overwrite=options.get("overwrite", False))
+            if not first_process():
+                return recipe(*args, **options)
+            with claimed(out):
+                if not resumed and options.get("overwrite", False):  # to be known when the run goes on
+                    write_text("", out / RUN / _REPLACES)
+                return recipe(*args, **options)
+
+        return cast(Recipe, call)
+
+    return decorate
+
+
 def train_on_text(
     task: Task,
     model: Model,
@@ -172,7 +218,7 @@ def train_on_text(
         section = training_section(recipe, result, facts, last_metrics(out / RUN, result), options.get("command"))
         save_with_card(model, out, section, base_model=base_model)
         for name, other in (beside or {}).items():
-            other.save(out / name)
+            write_folder(other.checkpoint, out / name, own=True)
     check_measured(result, out)
     return result
 
@@ -279,8 +325,8 @@ def learn_vocabulary_once(
         small = kind in ("wordpiece", "mpnet")
         words = train_tokenizer(texts=corpus.documents(progress), kind=kind, vocabulary=size, lowercase=small)
         (folder / _VOCABULARY).unlink(missing_ok=True)  # it tells of what is replaced
-        with staged(folder) as stage:
-            words.save(stage)
+        with staged(folder, own=True) as stage:
+            words.write_files(stage)
             write_json(made_of, stage / _VOCABULARY)
     while compare(_learnt_from(folder), made_of):
         time.sleep(_PAUSE)
@@ -339,12 +385,17 @@ def without_attention_dropout(network: nn.Module) -> None:
             module.dropout = 0.0
 
 
+def replaces(folder: Path) -> bool:
+    """Whether a run was told to replace what its folder held before, which stays until the new model is there."""
+    return (folder / RUN / _REPLACES).is_file()
+
+
 def save_with_card(model: Model, folder: Path, section: str, *, base_model: str | None = None) -> None:
     """Save the model and, where there is none by hand, a README.md that says what it is and how it was trained.
 
     `base_model` is what training started from; a folder is no name for others, so that only the table tells it.
     """
-    model.save(folder)
+    write_folder(model.checkpoint, folder, own=True, overwrite=replaces(folder))
     card = model_card(
         read_config(folder),
         name=folder.resolve().name,
@@ -353,6 +404,7 @@ def save_with_card(model: Model, folder: Path, section: str, *, base_model: str 
         base_model=None if base_model is None or Path(base_model).exists() else base_model,
     )
     write_own_card(f"{card}\n{section}", folder)
+    (folder / RUN / _REPLACES).unlink(missing_ok=True)
 
 
 def write_own_card(card: str, folder: Path) -> None:
@@ -365,7 +417,7 @@ def write_own_card(card: str, folder: Path) -> None:
         log.warning("%s was not written by this run and stays as it is; delete it to have it written anew", path)
     write_card(card, folder)
     if not stays and note.parent.is_dir():
-        with staged(note.parent) as stage:
+        with staged(note.parent, own=True) as stage:
             write_json({DIGEST: file_digest(path)}, stage / note.name)
 
 

@@ -22,7 +22,7 @@ from clearhead.evaluation.translation import bleu
 from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
-from clearhead.io import read_object
+from clearhead.io import read_object, staged
 from clearhead.models import GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
@@ -36,6 +36,7 @@ from clearhead.training.recipes.run import (
     RunOptions,
     check_measured,
     fingerprint,
+    in_own_folder,
     is_done,
     run,
     save_with_card,
@@ -95,6 +96,7 @@ def recipe_for(model: str | Path) -> Translate:
     return replace(plan, train=replace(plan.train, schedule="noam", every=Every(save=200, evaluate=NEVER, average=5)))
 
 
+@in_own_folder("model")
 def translate(
     model: str | Path,
     data: Sequence[str | Path],
@@ -226,9 +228,10 @@ def _named(files: Sequence[str | Path], pairs: Sequence[PairExample]) -> str:
 
 def _keep_targets(folder: Path, out: Path) -> None:
     """Copy what OPUS-MT cuts its translations with, so that training can go on from `out` as well."""
-    if (folder / TARGETS).is_file() and folder.resolve() != out.resolve():
-        for name in (TARGETS, "vocab.json"):
-            copyfile(folder / name, out / name)
+    if (folder / TARGETS).is_file():
+        with staged(out, own=True) as stage:
+            for name in (TARGETS, "vocab.json"):
+                copyfile(folder / name, stage / name)
 
 
 def _batches(

@@ -13,7 +13,7 @@ from clearhead.models.word2vec import Word2Vec, Word2VecConfig
 from clearhead.pipelines.word_vectors import WordVectors
 from clearhead.text import train_tokenizer
 from clearhead.training.loop import TrainResult
-from clearhead.training.recipes.run import RunOptions, train_on_text
+from clearhead.training.recipes.run import RunOptions, in_own_folder, train_on_text
 from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import NegativeSampling
 
@@ -38,6 +38,7 @@ class Vectors:
     )
 
 
+@in_own_folder()
 def train_vectors(
     corpus: Corpus, out: Path, recipe: Vectors | None = None, **options: Unpack[RunOptions]
 ) -> tuple[WordVectors, TrainResult]:
