@@ -68,7 +68,7 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
         total = torch.stack(list(parts.values())).sum(0)
         if len(parts) > 1:
             parts["sum"] = total
-        if hasattr(inner, "norm"):
+        if getattr(inner, "norm", None) is not None:
             parts["normalised"] = inner.norm(total)
         if isinstance(embeddings, FactorisedEmbeddings):
             parts["projected"] = embeddings.project(parts["normalised"])
