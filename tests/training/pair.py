@@ -1,8 +1,8 @@
 """Two processes that train together, started as torchrun would start them.
 
 usage: python -m training.pair MODE FOLDER...    MODE is "copies" of the network on both, or "shards" of it; with
-"spoilt" copies, steps in a row are bad. A folder that is named twice is a run stopped by SIGTERM to one of the two, and
-resumed.
+"spoilt" copies, steps in a row are bad; with "parts", a step has one batch for the two. A folder that is named twice is
+a run stopped by SIGTERM to one of the two, and resumed.
 """
 
 import math
@@ -39,11 +39,22 @@ def train_spoilt(folder: Path) -> TrainResult:
     return run(folder, task, Poisoned(task, 12, 26, math.inf), every=Every(log=100, save=3, evaluate=100))
 
 
+def train_parts(folder: Path) -> tuple[TrainResult, int]:
+    """Train with one batch in a step; gives how many tokens this process read, too. Dropout would be drawn anew."""
+    read: list[int] = []
+    task = ToyTask(dropout=0.0, before=lambda _passes, batch: read.append(batch.tokens))
+    return run(folder, task, accumulate=1), sum(read)
+
+
 def train_as(rank: int, port: int, folder: Path, stopped: bool, mode: str) -> None:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     if mode == "spoilt":
         os.write(1, f"{train_spoilt(folder).exit}\n".encode())
+        return
+    if mode == "parts":
+        result, tokens = train_parts(folder)
+        os.write(1, f"{result.tokens} {tokens}\n".encode())
         return
     task = ToyTask(before=stop_rank_one if stopped else None)
     before = list(task.network.named_parameters())

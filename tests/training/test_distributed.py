@@ -10,22 +10,33 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig
 from clearhead.training.checkpoint import checkpoints
 from clearhead.training.distributed import Ranks, Sharding
-from clearhead.training.loop import TrainResult
+from clearhead.training.loop import TrainResult, _parts
 from clearhead.training.step import ForwardBackward
-from training.pair import train_spoilt
+from training.pair import train_parts, train_spoilt
 from training.toy import ToySource, ToyTask, final_tensors, rows, run, settings
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_batches_are_dealt_out_equally():
-    assert Ranks(0, 2).share([7, 8, 9]) == [(7, True), (9, True)]
-    assert Ranks(1, 2).share([7, 8, 9]) == [(8, True), (7, False)]
-    assert Ranks(0, 1).share([7, 8, 9]) == [(7, True), (8, True), (9, True)]
-    assert Ranks(2, 3).share([7]) == [(7, False)]
+    assert Ranks(0, 2).share([7, 8, 9]) == [(7, 0, True), (9, 0, True)]
+    assert Ranks(1, 2).share([7, 8, 9]) == [(8, 0, True), (7, 0, False)]
+    assert Ranks(0, 1).share([7, 8, 9]) == [(7, 0, True), (8, 0, True), (9, 0, True)]
+    assert Ranks(2, 3).share([7]) == [(7, 0, False)]
+
+
+def test_batches_are_dealt_out_in_parts():
+    assert [Ranks(rank, 5).share([7, 8], 2) for rank in range(5)] == [
+        [(7, 0, True)],
+        [(7, 1, True)],
+        [(8, 0, True)],
+        [(8, 1, True)],
+        [(7, 0, False)],
+    ]
 
 
 def train_alone(folder: Path) -> TrainResult:
@@ -81,6 +92,25 @@ def test_two_processes_go_back_together(tmp_path):
     assert train_together("spoilt", tmp_path / "two") == ["finished"] * 2
     train_spoilt(tmp_path / "one")
     assert_near(tmp_path / "two", tmp_path / "one")
+
+
+def test_one_batch_is_spread_over_two_processes(tmp_path):
+    all_tokens, read, same, other = map(int, train_together("parts", tmp_path / "two"))
+    _, alone = train_parts(tmp_path / "one")
+    assert all_tokens == same == alone == read + other
+    assert 0.4 < read / alone < 0.6
+    assert_near(tmp_path / "two", tmp_path / "one")
+
+
+def test_ranks_without_work_are_told_of(caplog):
+    source = ToySource()
+    assert _parts(source, settings(accumulate=1), Ranks(0, 4)) == 4
+    assert _parts(source, settings(accumulate=3), Ranks(0, 4)) == 1
+    assert _parts(source, settings(accumulate=2), Ranks(0, 1)) == 1
+    source.batch = lambda _: Batch.of([[1], [2]])  # pairs that are told apart from all others
+    assert _parts(source, settings(accumulate=1), Ranks(0, 4)) == 1
+    message = "3 of 4 ranks have nothing to do: these batches cannot be cut; set train.accumulate=4"
+    assert caplog.messages == [message]
 
 
 def test_shards_are_not_compiled():

@@ -51,7 +51,7 @@ def gradients(batches: list[Batch], pieces: int = 1, dropout: float = 0.0, **cha
     totals = {part: sum(task.counts(batch)[part] for batch in batches) for part in task.weights}
     with activation_checkpointing(task.network, chosen.checkpointing):
         backprop = ForwardBackward(task, chosen, CPU, Ranks())
-        backprop.run([(index, batch, True) for index, batch in enumerate(batches)], totals, pieces)
+        backprop.run([(index, 0, batch, True) for index, batch in enumerate(batches)], totals, pieces)
     return {name: weight.grad for name, weight in task.network.named_parameters() if weight.grad is not None}
 
 
@@ -172,6 +172,9 @@ def test_split_by_sequences():
         "choice": [1],
     }
     assert [piece.layout.lengths for piece in split(left, 4)] == [(3,)]
+    assert [piece.layout.lengths for piece in split(batch, 3)] == [(3,), (2, 2)]  # two of one question
+    plain = Batch.of([[1, 2]] * 7, targets={"classes": torch.arange(7)})
+    assert [piece.targets["classes"].tolist() for piece in split(plain, 3)] == [[0, 1], [2, 3], [4, 5, 6]]
 
 
 def test_what_belongs_together_is_not_cut():

@@ -27,14 +27,14 @@ class Ranks:
         """The one process that writes and prints."""
         return self.rank == 0
 
-    def share(self, indices: Sequence[int]) -> list[tuple[int, bool]]:
-        """Deal a step's batches out: (index, whether it counts), equally many for every rank.
+    def share(self, indices: Sequence[int], parts: int = 1) -> list[tuple[int, int, bool]]:
+        """Deal a step's batches, each in so many parts, out: (index, part, whether it counts), as many for every rank.
 
-        Ranks go through the network together, so one that has nothing left repeats a batch that does not count.
+        Ranks go through the network together, so one that has nothing left repeats a part that does not count.
         """
-        rounds = range(0, len(indices), self.world)
-        mine = [start + self.rank for start in rounds]
-        return [(indices[place], True) if place < len(indices) else (indices[0], False) for place in mine]
+        units = [(index, part) for index in indices for part in range(parts)]
+        mine = range(self.rank, -(-len(units) // self.world) * self.world, self.world)
+        return [(*units[place], True) if place < len(units) else (*units[0], False) for place in mine]
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Add equally many numbers of the host over all ranks. No GPU is waited for: they go from CPU to CPU."""

@@ -1,5 +1,6 @@
 """The training loop, for every model and objective, from the first step of pre-training to the last of fine-tuning."""
 
+import logging
 import signal
 import threading
 import time
@@ -31,9 +32,13 @@ from clearhead.training.step import (
     Share,
     StepMetrics,
     activation_checkpointing,
+    belongs_together,
     precision,
+    split,
 )
 from clearhead.training.tasks.task import Task
+
+log = logging.getLogger(__name__)
 
 BAD_STEPS = 5  # skipped in a row before the run goes back to a checkpoint
 SAVING = 0.02  # share of the time that checkpoints by the clock may take, on a slow disk too
@@ -110,6 +115,7 @@ def train(
         optimisers = make_optimisers(network, settings)
         manager = CheckpointManager(folder, settings, fingerprint or {}, network, optimisers, ranks, sharding, on_save)
         budget = Budget(settings, source)
+        parts = _parts(source, settings, ranks)
         state = manager.resume(budget.done, restart=restart, more=more)
         watch = Stopwatch(clock, ranks, state)
         report = report or Report(folder)
@@ -150,7 +156,7 @@ def train(
             progress = budget.progress(state)
             rate = settings.learning_rate * schedule(settings.schedule, progress, settings.warmup)
             count = budget.micro_batches(state, progress)
-            shares = _load(batches, ranks, state.index, count)
+            shares = _load(batches, ranks, state.index, count, parts)
             tokens, *totals = _totals(task, shares, ranks)
             found, state.pieces = backprop.run(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
 
@@ -222,17 +228,36 @@ def train(
         )
 
 
-def _load(batches: "Prefetch", ranks: Ranks, index: int, count: int) -> list[Share]:
-    """Take this rank's batches of a step, and start on those of the next, if it is as large."""
-    mine = ranks.share(range(index, index + count))
-    following = ranks.share(range(index + count, index + 2 * count))
-    loaded = batches.take([i for i, _ in mine], [i for i, _ in following])
-    return [(i, batch, counts) for (i, counts), batch in zip(mine, loaded, strict=True)]
+def _load(batches: "Prefetch", ranks: Ranks, index: int, count: int, parts: int) -> list[Share]:
+    """Take this rank's batches of a step, or its parts of them, and start on those of the next, if it is as large."""
+    mine = ranks.share(range(index, index + count), parts)
+    following = ranks.share(range(index + count, index + 2 * count), parts)
+    loaded = batches.take([i for i, *_ in mine], [i for i, *_ in following])
+    shares: list[Share] = []
+    for (number, place, counts), batch in zip(mine, loaded, strict=True):
+        pieces = split(batch, parts)
+        there = place < len(pieces)  # one of few sequences has fewer parts
+        shares.append((number, place, pieces[place if there else 0], counts and there))
+    return shares
+
+
+def _parts(source: BatchSource, settings: Settings, ranks: Ranks) -> int:
+    """Into how many parts each batch is cut, so that all ranks have something to do.
+
+    Where its sequences belong together, as pairs that are told apart from all others do, it stays whole; it is said so.
+    """
+    parts = max(1, ranks.world // settings.accumulate)
+    if parts == 1 or not belongs_together(source.batch(0)):
+        return parts
+    if ranks.first:
+        idle = f"{ranks.world - settings.accumulate} of {ranks.world} ranks have nothing to do"
+        log.warning("%s: these batches cannot be cut; set train.accumulate=%d", idle, ranks.world)
+    return 1
 
 
 def _totals(task: Task, shares: list[Share], ranks: Ranks) -> list[int]:
     """Add up the tokens and the items of each part of the loss, over a whole step and all ranks."""
-    batches = [batch for _, batch, counts in shares if counts]
+    batches = [batch for *_, batch, counts in shares if counts]
     found = [task.counts(batch) for batch in batches]
     mine = [sum(batch.tokens for batch in batches), *(sum(counts[part] for counts in found) for part in task.weights)]
     return [int(total) for total in ranks.sum(mine)]

@@ -24,7 +24,7 @@ from clearhead.training.tasks.task import Task
 
 Sums = dict[str, tuple[Count, Count]]
 Run = Callable[[Batch, Tensor], tuple[Tensor, Sums]]
-Share = tuple[int, Batch, bool]  # number of the batch, the batch, whether it counts (see Ranks.share)
+Share = tuple[int, int, Batch, bool]  # number of the batch, which part, the part, whether it counts (see Ranks.share)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ForwardBackward:
             try:
                 return self._run(shares, totals, pieces), pieces
             except torch.OutOfMemoryError as error:
-                longest = max(batch.layout.batch for _, batch, _ in shares)
+                longest = max(batch.layout.batch for *_, batch, _ in shares)
                 if self._ranks.world > 1 or pieces >= longest:
                     raise ClearheadError(
                         f"out of memory with {longest} sequences in {pieces} pieces on {self._ranks.world} ranks; "
@@ -95,8 +95,10 @@ class ForwardBackward:
         # gradients are averaged over ranks, sums are wanted
         scales = torch.tensor([self._ranks.world * weight for weight in weights], pin_memory=self._cuda)
         scales = scales.to(self._device, non_blocking=True)
-        cut = [(index, split(batch, pieces), counts) for index, batch, counts in shares]
-        parts = [(index, place, piece, counts) for index, some, counts in cut for place, piece in enumerate(some)]
+        cut = [(index, first, split(batch, pieces), counts) for index, first, batch, counts in shares]
+        parts = [
+            (index, place, one, counts) for index, first, some, counts in cut for place, one in enumerate(some, first)
+        ]
         gathered: list[Sums] = []
         losses: list[Tensor] = []
         for number, (index, place, piece, counts) in enumerate(parts, start=1):
@@ -272,28 +274,42 @@ _BY_POSITION = {"where", "labels"}
 _BY_QUESTION = {"choice", "choices"}
 
 
-def split_batch(batch: Batch) -> tuple[Batch, Batch]:
-    """Cut a batch into two of about equally many tokens; sums of losses over both are those over the whole."""
-    count = batch.layout.batch
-    unknown = set(batch.targets) - _BY_TOKEN - _BY_SEQUENCE - _BY_POSITION - _BY_QUESTION
-    apart = not unknown and (bool(batch.targets) or batch.source is not None)
+def split_batch(batch: Batch, share: float = 0.5) -> tuple[Batch, Batch]:
+    """Cut a batch in two, the first with about this share of its tokens; losses over both are those over the whole."""
+    unknown = _unknown(batch)
     what = f"targets {sorted(unknown)}" if unknown else "no targets"
+    apart = not belongs_together(batch)
     require(apart, f"a batch with {what} cannot be cut in two, because its sequences belong together", BadInput)
-    ends = list(accumulate(batch.layout.lengths))
-    # candidates of one question stay together
-    cuts = batch.targets["choices"].cumsum(0).tolist() if "choices" in batch.targets else range(1, count + 1)
-    inner = [cut for cut in cuts if cut < count]
+    inner, ends = _cuts(batch), list(accumulate(batch.layout.lengths))
     one = "a batch of one sequence cannot be cut in two; choose shorter sequences or a smaller network"
     require(bool(inner), one, BadInput)
-    cut = min(inner, key=lambda place: abs(2 * ends[place - 1] - batch.tokens))
-    return _part(batch, 0, cut), _part(batch, cut, count)
+    cut = min(inner, key=lambda place: abs(ends[place - 1] - share * batch.tokens))
+    return _part(batch, 0, cut), _part(batch, cut, batch.layout.batch)
 
 
 def split(batch: Batch, pieces: int) -> list[Batch]:
-    """Cut a batch into `pieces` (a power of two), or fewer where it has fewer sequences."""
-    if pieces == 1 or batch.layout.batch < 2:
+    """Cut a batch into `pieces` of about equally many tokens, or fewer where it has fewer sequences."""
+    if pieces == 1 or (not belongs_together(batch) and not _cuts(batch)):
         return [batch]
-    return [piece for half in split_batch(batch) for piece in split(half, pieces // 2)]
+    first = pieces // 2
+    halves = zip(split_batch(batch, first / pieces), (first, pieces - first), strict=True)
+    return [piece for half, count in halves for piece in split(half, count)]
+
+
+def belongs_together(batch: Batch) -> bool:
+    """Whether the loss of a sequence depends on the others of its batch, so that it cannot be cut."""
+    return bool(_unknown(batch)) or not (batch.targets or batch.source is not None)
+
+
+def _unknown(batch: Batch) -> set[str]:
+    return set(batch.targets) - _BY_TOKEN - _BY_SEQUENCE - _BY_POSITION - _BY_QUESTION
+
+
+def _cuts(batch: Batch) -> list[int]:
+    """After which sequences a batch may be cut: candidates of one question stay together."""
+    count = batch.layout.batch
+    cuts = batch.targets["choices"].cumsum(0).tolist() if "choices" in batch.targets else range(1, count + 1)
+    return [cut for cut in cuts if cut < count]
 
 
 def _part(batch: Batch, first: int, last: int) -> Batch:
