@@ -87,6 +87,16 @@ def test_bart_writes_as_its_files_say():
     assert model.generate([ARTICLE], min_new_tokens=9)[0].tokens[0] == 0
 
 
+def test_the_pipelines_write_as_the_files_say():
+    folder = bart_folder("BartForConditionalGeneration", json.dumps(SUMMARIES))
+    wanted = their_text(folder, ARTICLE)
+    assert pipeline("summarization", model=folder)(ARTICLE) == [{"summary_text": wanted}]
+    assert pipeline("text2text-generation", model=folder)(ARTICLE) == [{"generated_text": wanted}]
+    greedy = their_text(folder, ARTICLE, num_beams=1, early_stopping=False, length_penalty=1.0, min_length=2)
+    told = pipeline("text2text-generation", model=folder)(ARTICLE, num_beams=1, min_length=2)
+    assert told == [{"generated_text": greedy}]
+
+
 def test_what_bart_is_saved_with(tmp_path):
     folder = bart_folder("BartForConditionalGeneration", json.dumps(SUMMARIES))
     model = ch.load(folder)

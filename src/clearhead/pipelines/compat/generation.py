@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clearhead.decoding.config import BEAMS, GenerationConfig, Sampling
+from clearhead.decoding.config import BEAMS, GenerationConfig, Sampling, WritingHabits
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.models.t5 import T5Config
@@ -31,7 +31,8 @@ _START = 1  # the start token, which v4's max_length counts
 class GenerateOptions(Options):
     """As in v4: `max_length` counts the prompt too, `max_new_tokens` does not and goes first.
 
-    `num_beams` and `do_sample` choose the way; `stop_sequence` is an older name of `stop_strings`.
+    `num_beams` and `do_sample` choose the way; `stop_sequence` is an older name of `stop_strings`. What is None is as
+    the model's own files say.
     """
 
     max_new_tokens: int | None = None
@@ -44,25 +45,26 @@ class GenerateOptions(Options):
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
-    length_penalty: float = 1.0
-    repetition_penalty: float = 1.0
-    no_repeat_ngram_size: int = 0
+    length_penalty: float | None = None
+    early_stopping: bool | None = None
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
     stop_strings: str | Sequence[str] | None = None
     stop_sequence: str | Sequence[str] | None = None
     return_tensors: bool = False
 
-    def limit(self, prompt: int) -> int:
+    def limit(self, prompt: int, habits: WritingHabits) -> int:
         """How many new tokens at most after a prompt of so many."""
         if self.max_new_tokens is not None:
             at_least_one("max_new_tokens", self.max_new_tokens)
             return self.max_new_tokens
         if self.max_length is None:
-            return _NEW_TOKENS
+            return habits.max_new_tokens or _NEW_TOKENS
         free = self.max_length - prompt
         require(free > 0, f"max_length={self.max_length} leaves no room after {prompt} tokens; add to it", BadInput)
         return free
 
-    def config(self, prompt: int, *, beams: int = 1) -> GenerationConfig:
+    def config(self, prompt: int, habits: WritingHabits, *, beams: int = 1) -> GenerationConfig:
         """The same as `Model.generate` has it; `beams` are the task's, unless the options say otherwise."""
         several = self.num_return_sequences
         at_least_one("num_return_sequences", several)
@@ -74,16 +76,21 @@ class GenerateOptions(Options):
         )
         stop = self.stop_strings or self.stop_sequence or ()
         top_k = _TOP_K if self.top_k is None else self.top_k
+        usual: dict[str, Any] = {**habits.usual(self.limit(prompt, habits))}
+        least = self.min_new_tokens if self.min_length is None else max(0, self.min_length - prompt)
+        said = {"min_new_tokens": self.min_new_tokens or least}
+        said |= {name: getattr(self, name) for name in _SAID}
+        usual |= {name: value for name, value in said.items() if value is not None}
         return GenerationConfig(
+            **{name: value for name, value in usual.items() if name != "num_beams"},
             num_beams=beams,
             num_return_sequences=several,
-            length_penalty=self.length_penalty,
             sampling=Sampling(temperature=self.temperature, top_k=top_k, top_p=self.top_p) if self.do_sample else None,
-            min_new_tokens=self.min_new_tokens or max(0, (self.min_length or 0) - prompt),
-            repetition_penalty=self.repetition_penalty,
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
             stop_strings=(stop,) if isinstance(stop, str) else tuple(stop),
         )
+
+
+_SAID = ("length_penalty", "early_stopping", "repetition_penalty", "no_repeat_ngram_size")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,12 +127,12 @@ class TextGeneration(Pipeline[TextGenerationOptions]):
         require(known, f"handle_long_generation={long!r} is not known; 'hole' is", BadInput)
         writer = self.model.generator
         ids = writer.ids([options.prefix + prompt for prompt in inputs])
-        limits = [options.limit(len(one)) for one in ids]
+        limits = [options.limit(len(one), writer.habits) for one in ids]
         if long is not None and writer.positions is not None:
             ids = [one[-max(1, writer.positions - new) :] for one, new in zip(ids, limits, strict=True)]
         alike: dict[GenerationConfig, list[int]] = {}
         for place, one in enumerate(ids):
-            alike.setdefault(options.config(len(one)), []).append(place)
+            alike.setdefault(options.config(len(one), writer.habits), []).append(place)
         found: dict[int, list[Output]] = {}
         for config, places in alike.items():
             written = writer.write([ids[i] for i in places], [limits[i] for i in places], config)
@@ -183,10 +190,10 @@ class Text2Text(Pipeline[Text2TextOptions]):
             require(isinstance(text, str), f"An input is a text, not {text!r}.", BadInput)
         writer, prefix = self._told(options)
         limit = room_for(writer, prefix, WINDOW)
-        config = options.config(_START, beams=self.beams)
+        config = options.config(_START, writer.habits, beams=writer.habits.options.get("num_beams", self.beams))
         cut = [sentence_chunks(writer.tokenizer, text, limit, whole=True) for text in inputs]
         read = writer.ids([prefix + portion for one in cut for portion in one.texts or [""]])
-        written = iter(writer.write(read, [options.limit(_START)] * len(read), config))
+        written = iter(writer.write(read, [options.limit(_START, writer.habits)] * len(read), config))
         for one in cut:
             found = [next(written) for _ in one.texts or [""]]
             several = range(config.num_return_sequences)
@@ -213,7 +220,7 @@ class Summarization(Text2Text):
 
     def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
         """T5's word for it."""
-        writer = self.model.generator
+        writer = self.model.generator_for("summarization")
         return writer, summary_prefix(writer)
 
 
