@@ -83,6 +83,14 @@ def test_little_is_kept_of_the_products_of_many_texts_unless_the_user_says_other
         assert os.environ[name] == little
 
 
+@pytest.mark.parametrize(("text", "threads"), [("a mask", "1"), ("a mask " * 1000, None)])
+def test_a_short_text_is_read_with_one_thread(run, folder, monkeypatch, text, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    run("embed", text, "-m", folder)
+    assert os.environ.get("OMP_NUM_THREADS") == threads
+
+
 def test_embed_smaller_vectors(run, folder, file):
     out = run("embed", "--in", file, "-m", folder, "--dimensions", 16, "--precision", "binary", "--json")[1]
     assert all(len(row["vector"]) == 2 and isinstance(row["vector"][0], int) for row in rows(out))

@@ -224,7 +224,10 @@ TEXTS: dict[str, tuple[Any, Any]] = {
 def check_said(ctx: typer.Context, said: str | Sequence[str] | None) -> None:
     """Refuse an argument that is the name of a file, or looks like one, where a text is wanted."""
     reads = any("--in" in one.opts for one in ctx.command.params)
-    for text in [said] if isinstance(said, str) else said or ():
+    texts = [said] if isinstance(said, str) else list(said or ())
+    if not reads:  # then this is all
+        expect_few(*texts)
+    for text in texts:
         if text == "-" or text in ctx.meta[_AS_IT_IS]:
             continue
         shown = shlex.quote(text)
@@ -340,6 +343,7 @@ def read_texts(texts: Sequence[str] | None = None, files: Sequence[str] | None =
         return _of_files([*files, *given], document=document)
     if given and given != ["-"]:
         require(not document, "--document is for files and stdin; a text that is an argument is read whole", BadInput)
+        expect_few(*given)
         return Texts(map(Text, given), len(given))
     if sys.stdin.isatty():
         raise BadInput("no text given; write it as an argument, name a file with --in, or pipe it in")
@@ -422,6 +426,19 @@ def expect_many() -> None:
     """
     for kept, count in (("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", "1")):
         os.environ.setdefault(kept, count)
+
+
+_FEW_CHARACTERS = 2000
+
+
+def expect_few(*texts: str) -> None:
+    """Compute short texts with one thread; to be said before torch is imported.
+
+    Its threads wait for each other by turning in a circle: where the machine has other work, that takes more of the
+    processor than all that is computed for a line.
+    """
+    if sum(map(len, texts)) <= _FEW_CHARACTERS:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def comma_separated(written: str | None) -> list[str] | None:
