@@ -15,8 +15,6 @@ from clearhead.hub.weights import read_tensors
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"tokens": 256, "length": 32, "masking.multiple": 1, "model.hidden_size": 16, "model.intermediate_size": 32}
-# Muon works in bf16, where parts of a matrix are rounded otherwise than the whole
-SETTINGS |= {"train.optimiser": "adamw"}
 SMALL = ["--vocabulary", 60, "--preset", "tiny", "--steps", 3, "--device", "cpu", "--json"]
 SMALL += [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
 
@@ -67,8 +65,8 @@ def test_two_processes_in_shards_train_what_one_trains(corpus, tmp_path, monkeyp
     assert run_alone(monkeypatch, "pretrain", "--corpus", corpus, "--out", tmp_path / "one", *SMALL) == 0
     ours, theirs = (read_tensors(tmp_path / name / "model.safetensors") for name in ("two", "one"))
     assert ours.keys() == theirs.keys()
-    for name in ours:
-        assert_close(ours[name], theirs[name], atol=1e-5, rtol=1e-5)
+    for name in ours:  # to the last bit, with Muon, which works in bf16
+        assert_close(ours[name], theirs[name], atol=0, rtol=0)
     card = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
     assert "torchrun --nnodes 1 --nproc-per-node 2 -m clearhead pretrain --corpus" in card
 

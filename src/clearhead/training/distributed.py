@@ -185,6 +185,32 @@ def as_whole(tensor: Any) -> Tensor:
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
+def as_local(tensor: Any) -> Tensor:
+    """What this rank has of a tensor; all of one that is not sharded."""
+    return tensor.to_local() if hasattr(tensor, "full_tensor") else tensor
+
+
+def clip_gradients(weights: Sequence[nn.Parameter], limit: float) -> Tensor:
+    """Scale all gradients so that their norm is at most `limit`; gives the norm that it was, ().
+
+    On a CPU, norms of rows are added in double precision: the sum is the same however rows lie among ranks, where
+    torch's differs in its last bit, which Muon, in bf16, makes thousands of times larger.
+    """
+    gradients: list[Any] = [weight.grad for weight in weights if weight.grad is not None]
+    if not gradients or not gradients[0].is_cpu:
+        return as_whole(nn.utils.clip_grad_norm_(weights, limit))
+    own = [as_local(gradient) for gradient in gradients]
+    parts = [one.flatten(1).norm(dim=1) if one.ndim > 1 else one.flatten() for one in own]
+    rows = torch.cat(parts).double()
+    squares = rows @ rows
+    if own[0] is not gradients[0]:
+        distributed.all_reduce(squares)
+    norm = squares.sqrt().float()
+    if not norm <= limit:
+        torch._foreach_mul_(own, limit / (norm + 1e-6))
+    return norm
+
+
 def as_sharded(like: Any, tensor: Tensor) -> Tensor:
     """Cut a tensor up as another one is; every rank has all of it and keeps its part."""
     if not hasattr(like, "full_tensor") or tensor.shape != like.shape:

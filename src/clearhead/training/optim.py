@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import AdamW, Muon, Optimizer
 
 from clearhead.errors import BadInput, require
-from clearhead.training.distributed import as_sharded, as_whole
+from clearhead.training.distributed import as_local, as_sharded, as_whole
 from clearhead.training.settings import Settings
 
 
@@ -22,10 +22,7 @@ class BatchedMuon(Muon):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Take a step; parts of matrices, as FSDP leaves them to each rank, go torch's own way."""
-        if any(isinstance(weight, DTensor) for group in self.param_groups for weight in group["params"]):
-            super().step(closure)
-            return
+        """Take a step."""
         for group in self.param_groups:
             alike: dict[torch.Size, list[Tensor]] = {}
             for weight in group["params"]:
@@ -38,20 +35,42 @@ class BatchedMuon(Muon):
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
-        moments = [self.state[weight]["momentum_buffer"] for weight in weights]
-        gradient = torch.stack([weight.grad for weight in weights if weight.grad is not None])
-        old, moment = torch.stack(weights), torch.stack(moments)
+        own = [as_local(weight) for weight in weights]  # of matrices in shards, the rows that this rank has
+        moments = [as_local(self.state[weight]["momentum_buffer"]) for weight in weights]
+        gradient = torch.stack([as_local(weight.grad) for weight in weights if weight.grad is not None])
+        old, moment = torch.stack(own), torch.stack(moments)
         following = moment.lerp(gradient, 1 - group["momentum"])
-        ahead = gradient.lerp(following, group["momentum"])  # Nesterov's look ahead
-        turned = orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        ahead = gradient.lerp(following, group["momentum"]).bfloat16()  # Nesterov's look ahead
+        # whole matrices are turned: torch would multiply their parts and add those up in bf16, which is another update
+        whole = _whole(ahead, weights)
+        turned = _part(orthogonal(whole, group["ns_coefficients"], group["ns_steps"], group["eps"]), weights)
         # updates of the size AdamW's have (Liu et al. 2025)
         rate = group["lr"] * 0.2 * math.sqrt(max(weights[0].shape))
         new = (old * (1 - group["lr"] * group["weight_decay"])).add_(turned, alpha=-rate)
         bad = getattr(self, "found_inf", None)  # as torch's other optimisers are told of a step to leave out
         if bad is not None:
             new, following = torch.where(bad > 0, old, new), torch.where(bad > 0, moment, following)
-        torch._foreach_copy_(weights, new.unbind())
+        torch._foreach_copy_(own, new.unbind())
         torch._foreach_copy_(moments, following.unbind())
+
+
+def _whole(parts: Tensor, weights: list[Any]) -> Tensor:
+    """Gather the rows of matrices from all ranks: (G, r, C) -> (G, R, C), as the weights are sharded."""
+    if not isinstance(weights[0], DTensor):
+        return parts
+    like: Any = weights[0]
+    shape, stride = like.shape, like.stride()
+    sharded = [
+        DTensor.from_local(part, like.device_mesh, like.placements, shape=shape, stride=stride) for part in parts
+    ]
+    return torch.stack([as_whole(one) for one in sharded])
+
+
+def _part(whole: Tensor, weights: list[Any]) -> Tensor:
+    """The rows of this rank, back again."""
+    if not isinstance(weights[0], DTensor):
+        return whole
+    return torch.stack([as_local(as_sharded(weight, one)) for weight, one in zip(weights, whole, strict=True)])
 
 
 def orthogonal(x: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

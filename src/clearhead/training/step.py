@@ -18,7 +18,7 @@ from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, ClearheadError, require
 from clearhead.nn.layout import Packed
 from clearhead.objectives.loss import Count
-from clearhead.training.distributed import Ranks, Sharding, as_whole, blocks_of, sync_gradients
+from clearhead.training.distributed import Ranks, Sharding, blocks_of, clip_gradients, sync_gradients
 from clearhead.training.settings import Precision, Settings
 from clearhead.training.tasks.task import Task
 
@@ -112,7 +112,7 @@ class ForwardBackward:
                 loss.backward()
             gathered.append(sums if counts else dict.fromkeys(sums, (0, 0)))
             losses.append(loss.detach())
-        norm = as_whole(nn.utils.clip_grad_norm_(self._trained, self._settings.clip))
+        norm = clip_gradients(self._trained, self._settings.clip)
         return DeviceMetrics(gathered, *self._ranks.mean_loss(torch.stack(losses).sum(), norm))
 
     def _seed(self, seed: int) -> None:
