@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo model test test-slow test-browser check format bench clean
+.PHONY: demo model test test-slow test-browser fuzz check format bench clean
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -19,6 +19,13 @@ test-slow: .venv/installed-dev
 test-browser: .venv/installed-browser
 	$(BIN)/python tests/browser/chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m browser tests/browser
+
+# damaged and hostile files, and strings of every kind: make fuzz MINUTES=10 JOBS=16
+MINUTES ?= 1
+JOBS ?= $(shell nproc)
+SEED ?= 0
+fuzz: .venv/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(MINUTES) --jobs $(JOBS) --seed $(SEED)
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .

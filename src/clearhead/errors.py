@@ -19,6 +19,7 @@ _MAY_BE_ZERO = {
 }
 _LARGEST = 2**24  # far above any model; beyond it a damaged configuration overflows the size of a tensor
 _DEEPEST = 1024  # layers; a thousand is the most that was ever trained
+_LONGEST = 2000  # characters of a message
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -31,6 +32,11 @@ class ClearheadError(Exception):
     ...     print(error)
     There is no mask in 'Nothing is hidden here.'; write [MASK] where a word is wanted.
     """
+
+    def __init__(self, message: str = "") -> None:
+        # a file may hold anything, and a sentence shows what it holds: nobody reads a page of it
+        text = message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
+        super().__init__(text)
 
 
 class BadInput(ClearheadError, ValueError):
