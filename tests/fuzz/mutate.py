@@ -1,5 +1,6 @@
 """Changes to good files and texts, by a seed: what a damaged disk, a careless hand or an attacker makes of them."""
 
+import copy
 import json
 import random
 import struct
@@ -35,6 +36,11 @@ def text(rng: random.Random) -> str:
     return "".join(rng.choices(PIECES, k=rng.randrange(1, 9)))
 
 
+def any_value(rng: random.Random) -> Any:
+    """One of the values, which may be changed further."""
+    return copy.deepcopy(rng.choice(VALUES))
+
+
 def value(rng: random.Random, content: Any) -> Any:
     """JSON with one to three changes: a value, a key, or what lies under it."""
     content = json.loads(json.dumps(content))
@@ -46,12 +52,12 @@ def value(rng: random.Random, content: Any) -> Any:
 def _changed(rng: random.Random, content: Any) -> Any:
     parents = _containers(content)
     if not parents or rng.random() < 0.01:
-        return rng.choice(VALUES)
+        return any_value(rng)
     parent = rng.choice(parents[: 1 + rng.randrange(len(parents))])  # the outer ones more often
     keys = list(parent) if isinstance(parent, dict) else list(range(len(parent)))
     act = rng.random()
     if not keys or act < 0.1:
-        new = rng.choice(VALUES)
+        new = any_value(rng)
         if isinstance(parent, dict):
             parent[rng.choice(["", "a", "type", "id", "model_type", "labels", "x" * 50, "\ud800"])] = new
         else:
@@ -75,7 +81,7 @@ def _changed(rng: random.Random, content: Any) -> Any:
         for _ in range(rng.choice((70, 500))):
             parent[key] = [parent[key]]
     else:
-        parent[key] = rng.choice(VALUES)
+        parent[key] = any_value(rng)
     return content
 
 

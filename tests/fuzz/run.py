@@ -64,8 +64,9 @@ def worker(
             place = places[name]
             spent = time.process_time()
             beat[0], beat[1], beat[2] = now, float(list(shares).index(name)), float(place)
-            case = target.draw(random.Random(f"{seed}/{name}/{place}"))
+            case = None
             try:
+                case = target.draw(random.Random(f"{seed}/{name}/{place}"))
                 target.run(case)
                 counts[name][0] += target.count
             except ClearheadError as error:

@@ -251,7 +251,7 @@ class Bench:
         given: dict[str, Any] = {}
         for field in entry.fields:
             given[field.name] = rng.choice(
-                (mutate.text(rng)[:200], mutate.text(rng)[:200], rng.choice(mutate.VALUES), field.default)
+                (mutate.text(rng)[:200], mutate.text(rng)[:200], mutate.any_value(rng), field.default)
             )
         given |= {
             "model": rng.choice((None, "bert", "built-in", "x", "\ud800", 3)),
