@@ -115,6 +115,10 @@ def test_what_is_no_file_of_deberta_is_refused(tmp_path):
     with pytest.raises(BadCheckpoint, match="split_by_punct = True is not supported"):
         Tokenizer.from_folder(tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()
+    whole = (tmp_path / "spm.model").read_bytes()
+    (tmp_path / "spm.model").write_bytes(whole + field(3, field(2, b"\xff\xff\xff\x7f")))
+    with pytest.raises(BadCheckpoint, match="the normaliser's table is damaged"):
+        Tokenizer.from_folder(tmp_path)
     (tmp_path / "spm.model").write_bytes(b"nothing")
     with pytest.raises(BadCheckpoint, match="is no SentencePiece model"):
         Tokenizer.from_folder(tmp_path)
