@@ -54,8 +54,9 @@ _BESIDE = set(
 _TAGS = "ForTokenClassification"
 _NORM = {"gamma": "weight", "beta": "bias"}
 
-# where transformers keeps the options of a use
-_TASKS, _ANSWERING = "task_specific_params", "question-answering"
+# where transformers keeps the options of a use, and the two of ours: the use, and the option's name there
+_TASKS = "task_specific_params"
+_THRESHOLD, _WHOLE_WORDS = ("question-answering", "threshold"), ("token-classification", "whole_words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ class Description:
     num_labels: int | None = None  # as the file says it beside the labels
     problem: str | None = None
     threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
+    whole_words: bool = False  # tags were taught by the first piece of each word, which speaks for the others
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -103,7 +105,10 @@ def read_config(folder: Path) -> Description:
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
     config = _build_config(ALL_FAMILIES[family].config, content, path)
-    threshold, content = _take_threshold(content, path)
+    threshold, content = _take_option(content, _THRESHOLD)
+    message = f"{path}: the threshold {threshold!r} for {_THRESHOLD[0]} is no number; write one, or leave it out"
+    require(threshold is None or is_number(threshold), message, BadCheckpoint)
+    whole_words, content = _take_option(content, _WHOLE_WORDS)
     extra = {name: content[name] for name in content if name not in expected | _BESIDE | names.fixed.keys()}
     if extra:
         log.info("%s: unknown keys are kept and not used: %s", path, ", ".join(sorted(extra)))
@@ -114,7 +119,8 @@ def read_config(folder: Path) -> Description:
         labels=_labels(content, path),
         num_labels=typed(content.get("num_labels", content.get("_num_labels")), int | None, f"{path}: num_labels"),
         problem=typed(content.get("problem_type"), str | None, f"{path}: problem_type"),
-        threshold=threshold,
+        threshold=0.0 if threshold is None else float(threshold),
+        whole_words=bool(typed(whole_words, bool | None, f"{path}: whole_words")),
         extra=extra,
     )
 
@@ -225,7 +231,7 @@ def _lacking(family: str, shapes: Mapping[str, Shape]) -> int | None:
         encoder = {_place(names, module) for module in _modules(names.encoder)}
         heads = {module for table in names.heads.values() for module in _modules(table)}
         known = encoder | heads | {numbered(name) for name in names.redundant}
-        blocks = {ours: theirs for ours, theirs in names.encoder.items() if "{}" in ours}
+        blocks = {ours: theirs for ours, theirs in names.encoder.items() if "{}" in str(theirs)}
         inside = (name for name in whole if name.startswith(names.prefix))
         if all(name in known or name.rpartition(".")[0] in known for name in inside) and all(
             _has(whole, _place(names, module)) for module in _modules(blocks)
@@ -275,10 +281,10 @@ def to_json(description: Description, dtype: str) -> dict[str, Any]:
         content["label2id"] = {label: i for i, label in enumerate(description.labels)}
     if description.problem is not None:
         content["problem_type"] = description.problem
-    if description.threshold != 0:
-        tasks = _entries(content.get(_TASKS))
-        options = _entries(tasks.get(_ANSWERING)) | {"threshold": description.threshold}
-        content[_TASKS] = tasks | {_ANSWERING: options}
+    for (use, name), value in ((_THRESHOLD, description.threshold), (_WHOLE_WORDS, description.whole_words)):
+        if value:
+            tasks = _entries(content.get(_TASKS))
+            content[_TASKS] = tasks | {use: _entries(tasks.get(use)) | {name: value}}
     return content
 
 
@@ -307,18 +313,17 @@ def _architecture(content: dict[str, Any], names: Names, path: Path) -> str | No
     return str(said[0])
 
 
-def _take_threshold(content: dict[str, Any], path: Path) -> tuple[float, dict[str, Any]]:
-    """Take the threshold out, so that another one can be written; whatever lies beside it stays."""
+def _take_option(content: dict[str, Any], option: tuple[str, str]) -> tuple[Any, dict[str, Any]]:
+    """Take an option of a use out, so that another value can be written; whatever lies beside it stays."""
+    use, name = option
     tasks = _entries(content.get(_TASKS))
-    options = _entries(tasks.get(_ANSWERING))
-    threshold = options.pop("threshold", None)
-    if threshold is None:
-        return 0.0, content
-    message = f"{path}: the threshold {threshold!r} for {_ANSWERING} is no number; write one, or leave it out"
-    require(is_number(threshold), message, BadCheckpoint)
-    left = {name: entry for name, entry in (tasks | {_ANSWERING: options}).items() if entry or name != _ANSWERING}
-    rest = {name: value for name, value in content.items() if name != _TASKS}
-    return float(threshold), rest | ({_TASKS: left} if left else {})
+    options = _entries(tasks.get(use))
+    value = options.pop(name, None)
+    if value is None:
+        return None, content
+    left = {other: entry for other, entry in (tasks | {use: options}).items() if entry or other != use}
+    rest = {key: kept for key, kept in content.items() if key != _TASKS}
+    return value, rest | ({_TASKS: left} if left else {})
 
 
 def _entries(value: Any) -> dict[str, Any]:

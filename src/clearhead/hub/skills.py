@@ -39,6 +39,7 @@ class Skill:
     pooling: str | None = None
     scale: float = 1.0  # of the low-rank updates
     threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
+    whole_words: bool = False  # tags were taught by the first piece of each word, which speaks for the others
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -100,7 +101,7 @@ def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | No
     pooling: Any = skill.pooling
     return replace(
         checkpoint,
-        description=replace(description, threshold=skill.threshold),
+        description=replace(description, threshold=skill.threshold, whole_words=skill.whole_words),
         network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
         sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
     )

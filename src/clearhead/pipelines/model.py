@@ -203,8 +203,9 @@ class Model:
         ['classes']
         """
         own, names = self.checkpoint.description, tuple(labels) if labels else None
-        # a threshold is for the head that it was found with
+        # a threshold is for the head that it was found with; what learns tags here is taught words
         description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0)
+        description = replace(description, whole_words=name == "tags")
         heads = fresh_heads(description.family, self.encoder, {name: outputs})
         trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
         for fresh in heads[name].modules():

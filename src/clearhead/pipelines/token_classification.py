@@ -148,9 +148,13 @@ def tag(
     A word's label is its first piece's. Entities group pieces ("simple"), or words whose label is that of the first
     piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
     the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
+    Of a model that was taught by first pieces (`Description.whole_words`), the others say nothing of their own: there
+    all strategies are "first".
     """
     known = get_args(Strategy)
     require(strategy in known, f"aggregation_strategy={strategy!r} is not known; choose {', '.join(known)}", BadInput)
+    if model.checkpoint.description.whole_words:
+        strategy = "first"
     plain = are_plain(model.labels or ())
     return (_result(*read, model.labels, strategy, plain) for read in tag_windows(model, texts, progress=progress))
 
@@ -187,13 +191,9 @@ def _result(
     plain: bool,
 ) -> Tagged:
     text = given if isinstance(given, str) else " ".join(given)
-    parts = [(one.encoding, position) for one in windows for position in one.best]
-    spans = [span for encoding, i in parts if (span := encoding.offsets[i]) is not None]
-    owners = [word for encoding, i in parts if (word := encoding.words[i]) is not None]
+    spans, owners = words_of(given, windows)
     if not owners:
         return Tagged(() if isinstance(given, str) else _as_given(given, ()), ())
-    if isinstance(given, str):
-        owners = join_words(text, spans, owners)
     logits = [table[one.best.start : one.best.stop] for one, table in zip(windows, tables, strict=True)]
     scores = torch.cat(logits).softmax(-1)  # (P, L)
     names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
@@ -211,6 +211,14 @@ def _result(
             joined = _labelled(text, word_spans, rows, names)
     entities = () if plain else entities_of(text, joined)
     return Tagged(words if isinstance(given, str) else _as_given(given, words), entities)
+
+
+def words_of(given: str | Sequence[str], windows: Sequence[Window]) -> tuple[list[Span], list[int]]:
+    """The spans of all pieces of a text, and the number of the word that each belongs to."""
+    parts = [(one.encoding, position) for one in windows for position in one.best]
+    spans = [span for encoding, i in parts if (span := encoding.offsets[i]) is not None]
+    owners = [word for encoding, i in parts if (word := encoding.words[i]) is not None]
+    return spans, join_words(given, spans, owners) if isinstance(given, str) else owners
 
 
 def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled, ...]:

@@ -1,4 +1,6 @@
+import json
 import shutil
+import unicodedata
 import warnings
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clearhead as ch
-from clearhead.errors import BadInput
+from clearhead.errors import BadConfig, BadInput
 from pipelines.alike import alike
 from pipelines.peers import LONG, SENTENCES, TAGS, Peers, peers
 from text.strategies import any_strings
@@ -130,3 +132,96 @@ def test_what_is_refused(bert):
         ner("text", stride=3)
     with pytest.raises(BadInput, match="A text is a string, or a list with is_split_into_words=True"):
         ner([WORDS])
+
+
+NAMES = """
+Ada Lovelace and Wolfgang Amadeus Mozart never met.
+Nvidia opened an office in Zürich, and Siemens one in Nürnberg.
+Srinivasa Ramanujan left Kumbakonam for Cambridge.
+Zinedine Zidane, Kylian Mbappé and Erling Haaland play football.
+Satya Nadella of Microsoft wrote to Sundar Pichai.
+Angela Merkel met Emmanuel Macron in Strasbourg and Recep Tayyip Erdoğan in Ankara.
+Niels Bohr, Werner Heisenberg and Wolfgang Pauli walked through Copenhagen.
+Flann O'Brien, J. R. R. Tolkien and Jean-Paul Sartre wrote novels.
+Tchaikovsky, Rachmaninoff and Shostakovich lived in St. Petersburg.
+AT&T, Coca-Cola and Volkswagen sell in Azerbaijan and Kyrgyzstan.
+Guadalajara, Reykjavík, Thessaloniki and Ouagadougou are cities.
+Ngũgĩ wa Thiong'o was born in Kamiriithu.
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_built_in_model_breaks_no_word(strategy):
+    """It was taught by the first piece of each word: every strategy gives the entities of `Model.tag`."""
+    expected = ch.load().tag(NAMES)
+    assert sum(len(one.entities) for one in expected) > 20
+    for text, tagged, found in zip(
+        NAMES, expected, ch.pipeline("ner", aggregation_strategy=strategy)(NAMES), strict=True
+    ):
+        if strategy == "none":
+            inside = [any(one.start <= piece["start"] < one.end for one in tagged.entities) for piece in found]
+            assert all(inside)
+            for one in tagged.entities:
+                pieces = [piece for piece in found if one.start <= piece["start"] < one.end]
+                opened = [piece["start"] for piece in pieces if piece["entity"].startswith("B-")]
+                assert opened in ([], [one.start])
+                assert {piece["entity"][2:] for piece in pieces} == {one.label}
+        else:
+            assert [(e["entity_group"], e["start"], e["end"]) for e in found] == [
+                (one.label, one.start, one.end) for one in tagged.entities
+            ]
+            assert [e["score"] for e in found] == pytest.approx([one.score for one in tagged.entities], abs=1e-5)
+            assert all(e["word"].replace(" ", "") == plain(text[e["start"] : e["end"]]) for e in found)
+
+
+def plain(text):
+    """As the tokenizer of small letters writes it."""
+    flat = unicodedata.normalize("NFD", text.lower())
+    return "".join(c for c in flat if not c.isspace() and unicodedata.category(c) != "Mn")
+
+
+@pytest.fixture(scope="module")
+def taught(bert, tmp_path_factory):
+    """The same weights, said to have been taught by first pieces."""
+    folder = tmp_path_factory.mktemp("taught") / "model"
+    shutil.copytree(bert.folder, folder)
+    content = json.loads((folder / "config.json").read_text())
+    content["task_specific_params"] = {"token-classification": {"whole_words": True}}
+    (folder / "config.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("text", [*SENTENCES, LONG, *ODD])
+def test_strategies_agree_where_first_pieces_were_taught(taught, bert, text):
+    model = ch.load(taught)
+    expected = [(one.label, one.start, one.end) for one in bert.ours.tag(text).entities]
+    for strategy in STRATEGIES[1:]:
+        found = ch.pipeline("ner", model, aggregation_strategy=strategy)(text)
+        assert [(e["entity_group"], e["start"], e["end"]) for e in found] == expected
+        assert [(o.label, o.start, o.end) for o in model.tag(text, aggregation_strategy=strategy).entities] == expected
+    pieces = ch.pipeline("ner", model, ignore_labels=[])(text)
+    firsts = {word.start for word in model.tag(text).words}
+    assert not any(piece["entity"].startswith("B-") for piece in pieces if piece["start"] not in firsts)
+
+
+def test_strides_and_given_words_where_first_pieces_were_taught(taught):
+    pipe = ch.pipeline("ner", taught, aggregation_strategy="simple")
+    whole = {word.start for word in ch.load(taught).tag(LONG).words}
+    found = pipe(LONG, stride=8)
+    assert found
+    assert all(one["start"] in whole for one in found)
+    places = [sum(len(word) + 1 for word in WORDS[:i]) for i in range(len(WORDS))]
+    assert all(one["start"] in places for one in pipe(WORDS, is_split_into_words=True)[0])
+
+
+def test_what_was_taught_is_kept(taught, tmp_path):
+    model = ch.load(taught)
+    model.save(tmp_path / "again")
+    content = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert content["task_specific_params"] == {"token-classification": {"whole_words": True}}
+    assert ch.load(tmp_path / "again").checkpoint.description.whole_words
+    assert not model.with_head("classes", 2).checkpoint.description.whole_words
+    content["task_specific_params"]["token-classification"]["whole_words"] = "yes"
+    (tmp_path / "again" / "config.json").write_text(json.dumps(content))
+    with pytest.raises(BadConfig, match="whole_words = 'yes' is not of type bool"):
+        ch.load(tmp_path / "again")

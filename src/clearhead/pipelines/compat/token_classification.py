@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, require
 from clearhead.pipelines.compat.base import Options, Pipeline
-from clearhead.pipelines.token_classification import Read, runs_of_one_type, tag_windows, word_scores
+from clearhead.pipelines.token_classification import Read, runs_of_one_type, tag_windows, word_scores, words_of
 from clearhead.text import Tokenizer
 
 _STRATEGIES = ("none", "simple", "first", "average", "max")
@@ -56,7 +56,8 @@ class TokenClassification(Pipeline[TokenOptions]):
     """Dictionaries with entity, score, index, word, start, end; of entities: entity_group, score, word, start, end.
 
     text[start:end] is the entity. v4 truncates a text longer than the model unless `stride` is given; here it is
-    always read in windows.
+    always read in windows. A model that was taught by the first piece of each word (`Description.whole_words`) gives
+    whole words, and the same entities by every strategy.
     """
 
     options = TokenOptions
@@ -84,8 +85,11 @@ class TokenClassification(Pipeline[TokenOptions]):
         striding = options.stride is not None
         delimiter = " " if options.delimiter is None else options.delimiter
         windows = _units(tokenizer, read, delimiter=delimiter, every=striding)
+        whole = self.model.checkpoint.description.whole_words
+        if whole:
+            windows = _taught_words(windows, read, labels)
         for units in windows if striding else [list(chain.from_iterable(windows))]:
-            match options.strategy:
+            match "whole" if whole and options.strategy != "none" else options.strategy:
                 case "none":
                     for unit in units:
                         label, score = unit.best(labels)
@@ -93,6 +97,8 @@ class TokenClassification(Pipeline[TokenOptions]):
                         yield {"entity": label, "score": score, **place}
                 case "simple":
                     yield from _entities(tokenizer, units, labels)
+                case "whole":
+                    yield from _entities(tokenizer, _words(units, "first"), labels)
                 case strategy:
                     yield from _entities(tokenizer, _words(units, strategy), labels)
 
@@ -135,6 +141,36 @@ def _units(tokenizer: Tokenizer, read: Read, *, delimiter: str, every: bool) -> 
             units.append(_Unit([written], start, end, index, scores[position], token != unknown and continues))
         found.append(units)
     return found
+
+
+def _taught_words(units: Sequence[list[_Unit]], read: Read, labels: Sequence[str] | None) -> list[list[_Unit]]:
+    """The pieces of a model that was taught by first pieces: the others go on with what the first of a word says."""
+    given, windows, tables = read
+    _, owners = words_of(given, windows)
+    rows = [table[one.best.start : one.best.stop] for one, table in zip(windows, tables, strict=True)]
+    inside = _inside(torch.cat(rows).softmax(-1), labels or ())
+    firsts: list[int] = []
+    for piece, owner in enumerate(owners):
+        firsts.append(firsts[-1] if piece and owner == owners[piece - 1] else piece)
+    start = windows[0].passage.start
+
+    def taught(unit: _Unit) -> _Unit:
+        first = firsts[unit.index - start]
+        if first == unit.index - start:
+            return replace(unit, continues=False)
+        return replace(unit, continues=True, scores=inside[first])
+
+    return [[taught(unit) for unit in several] for several in units]
+
+
+def _inside(scores: Tensor, labels: Sequence[str]) -> Tensor:
+    """The same probabilities (…, L) for what continues a word: what opened an entity goes on with it."""
+    scores = scores.clone()
+    for place, label in enumerate(labels):
+        if label.startswith("B-") and (same := f"I-{label[2:]}") in labels:
+            scores[:, labels.index(same)] += scores[:, place]
+            scores[:, place] = 0
+    return scores
 
 
 def _words(units: Sequence[_Unit], strategy: str) -> list[_Unit]:

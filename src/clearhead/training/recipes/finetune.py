@@ -327,5 +327,6 @@ def _save_skill(model: Model, folder: Path, head: str | None, uses: Sequence[str
         problem=model.checkpoint.description.problem,
         pooling=vector.pooling if head is None else None,
         scale=scale,
+        whole_words=head == "tags",
     )
     write_skill(described, model.network, folder, overwrite=replaces(folder))
