@@ -39,7 +39,7 @@ def save_model(folder: Path) -> None:
     """A base Transformer that all engines read, with the files that converters ask for."""
     torch.manual_seed(0)
     config = replace(PRESETS["base"], vocab_size=VOCABULARY, eos_token_id=END, pad_token_id=PAD)
-    clearhead.Model.create(config, heads={"causal_lm": VOCABULARY}).save(folder)
+    clearhead.Model.create(config, heads={"causal_lm": VOCABULARY}).save(folder, overwrite=True)
     content = json.loads((folder / "config.json").read_text())
     content |= {"decoder_vocab_size": VOCABULARY, "decoder_start_token_id": PAD, "forced_eos_token_id": None}
     (folder / "config.json").write_text(json.dumps(content))

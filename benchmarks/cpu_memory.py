@@ -36,7 +36,7 @@ def fresh(folder: Path, layers: int, width: int) -> None:
     tokenizer = clearhead.Tokenizer.from_folder(minilm())
     sizes = {"hidden_size": width, "num_attention_heads": 2, "intermediate_size": 4 * width}
     config = clearhead.BertConfig(vocab_size=tokenizer.vocabulary, num_hidden_layers=layers, **sizes)
-    clearhead.Model.create(config, tokenizer).save(folder)
+    clearhead.Model.create(config, tokenizer).save(folder, overwrite=True)
 
 
 def measure(folder: Path, texts: Path, out: Path, answers: "multiprocessing.Queue[dict[str, float]]") -> None:
@@ -61,7 +61,7 @@ def _peak() -> float:
 
 
 def _embed(folder: Path, texts: Path, out: Path) -> None:
-    sys.argv = ["clearhead", "embed", "--in", str(texts), "--out", str(out), "--model", str(folder)]
+    sys.argv = ["clearhead", "embed", "--in", str(texts), "--out", str(out), "--overwrite", "--model", str(folder)]
     try:
         command()
     except SystemExit as stop:

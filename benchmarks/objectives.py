@@ -26,6 +26,7 @@ from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
 from clearhead.data.pretraining import PackedText, SentencePairs
 from clearhead.data.shards import tokenise
 from clearhead.evaluation.tasks import EVALUATIONS
+from clearhead.hub.checkpoint import write_folder
 from clearhead.models.bert import BertConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.nn.heads import Network, Pooler, SequenceHead
@@ -143,7 +144,8 @@ def pretrain(name: str, options: argparse.Namespace) -> None:
     )
     result = train(task, source, settings, folder / "run", device=options.device, report=Report(folder / "run"))
     model.network.eval()
-    model.to("cpu").save(folder, [name for name in model.network.heads if name != "replaced"])
+    heads = [name for name in model.network.heads if name != "replaced"]
+    write_folder(model.to("cpu").checkpoint, folder, heads, own=True)  # beside its run
     print(json.dumps({"variant": name, "steps": steps, "tokens": result.tokens, "seconds": result.elapsed}), flush=True)
 
 

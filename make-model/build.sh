@@ -35,7 +35,7 @@ skill() { # name, task, uses, train, dev, rank to keep, settings…; more ranks 
   local name=$1 task=$2 uses=$3 train=$4 dev=$5 rank=$6
   shift 6
   run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --skill-for "$uses" \
-    --out "$builtin/skills/$name" --set lora=8 --set train.learning_rate=1e-3 "$@"
+    --out "$builtin/skills/$name" --overwrite --set lora=8 --set train.learning_rate=1e-3 "$@"
   run python make-model/trim.py "$builtin/skills/$name" "$rank"
 }
 calibrated() { run python make-model/calibrate.py "$builtin" "$@"; } # skill, development set

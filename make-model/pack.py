@@ -14,7 +14,7 @@ from clearhead.hub.checkpoint import write_folder
 def main() -> None:
     source, out = map(Path, sys.argv[1:])
     model = clearhead.load(source)
-    write_folder(model.checkpoint, out, heads=["masked_lm", "next_sentence"], int8=True)
+    write_folder(model.checkpoint, out, heads=["masked_lm", "next_sentence"], int8=True, own=True)
     (out / "vocab.txt").unlink(missing_ok=True)  # tokenizer.json holds it too
     words = out / "tokenizer.json"
     content = json.loads(words.read_text("utf-8"))

@@ -331,9 +331,10 @@ def staged(folder: Path, *, own: bool = False, overwrite: bool = False) -> Itera
     of a run, is added to, and so is one that holds nothing of the kind: there files of other names stay.
     """
     place = Path(os.path.realpath(folder))
-    with claimed(folder), _one_sentence(folder):
-        check_free_folder(folder, own=own, overwrite=overwrite)
-        held = [one.name for one in place.iterdir()] if place.exists() else []
+    with claimed(folder):
+        with _one_sentence(folder):
+            check_free_folder(folder, own=own, overwrite=overwrite)
+            held = [one.name for one in place.iterdir()] if place.exists() else []
         strange = [name for name in held if not any(fnmatch(name, one) for one in (*_OURS, *_RUN))]
         whole = _can_move(place) and not (held and own) and not strange
         stage = _beside(place, _SAVING, f".{token_hex(4)}") if whole else place / f"{_SAVING}{token_hex(4)}"

@@ -11,7 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ WRITERS = {
     ),
     "vectors": Writer(
         "embed street --out {out} --model {model}", out="out.npy", before="embed bank --out {out} --model {other}"
+    ),
+    "predictions": Writer(
+        "evaluate classify --data {table} --model {judge} --device cpu --predictions {out}",
+        out="out.tsv",
+        before="evaluate classify --data {fewer} --model {judge} --device cpu --predictions {out}",
     ),
     "page": Writer("look by-hand --out {out}", out="out.html", before="look runs {ended} --out {out}"),
     "pretrain": Writer(
@@ -135,20 +141,25 @@ def home(tmp_path_factory, model, folder) -> dict[str, Path]:
     (home / "text.txt").write_text(TEXT)
     (home / "more.txt").write_text("a bank of the river\n")
     (home / "table.csv").write_text("text,label\n" + "".join(f"{word} here,{i % 2}\n" for i, word in enumerate(WORDS)))
+    (home / "fewer.csv").write_text("text,label\nhere,1\n")
     for side in ("source", "target"):
         (home / f"{side}.txt").write_text("".join(f"{word} {side}\n" for word in WORDS))
     torch.manual_seed(1)
     heads = {"masked_lm": model.tokenizer.vocabulary}
     ch.Model.create(model.config, model.tokenizer, heads=heads).save(home / "other")
     ch.Model.create(model.config, model.tokenizer, heads=heads).save(home / "model")
+    judge = model.with_head("classes", 2)
+    ch.Model(replace(judge.checkpoint, description=replace(judge.checkpoint.description, labels=("0", "1")))).save(
+        home / "judge", heads=["classes"]
+    )
     (home / "pickle").mkdir()
     (home / "pickle" / "config.json").write_bytes((folder / "config.json").read_bytes())
     torch.save({"a": torch.ones(2)}, home / "pickle" / "pytorch_model.bin")
     (home / "run").mkdir()
     (home / "run" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    names = {"text": "text.txt", "more": "more.txt", "table": "table.csv", "ended": "run"}
+    names = {"text": "text.txt", "more": "more.txt", "table": "table.csv", "fewer": "fewer.csv", "ended": "run"}
     names |= {"source": "source.txt", "target": "target.txt"}
-    return {name: home / names.get(name, name) for name in (*names, "model", "other", "pickle")}
+    return {name: home / names.get(name, name) for name in (*names, "model", "other", "judge", "pickle")}
 
 
 @dataclass
@@ -207,35 +218,35 @@ def some(points: int, most: int) -> list[int]:
     )
 
 
-MOST = {"few": 6, "all": 10**6}
+MOST = {"few": 4, "all": 10**6}
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 thoroughly = pytest.mark.parametrize("points", ["few", pytest.param("all", marks=pytest.mark.slow)])
 
 
-def undisturbed(place: Stage, disk: Disk, *, replace: bool) -> tuple[dict[str, bytes], int]:
+def undisturbed(place: Stage, disk: Disk, *, again: bool) -> tuple[dict[str, bytes], int]:
     """What the command makes, and with how many calls."""
     done: list[tuple[int, str, str]] = []
-    if replace:
+    if again:
         assert place.call(place.writer.before)[0] == 0
-    calls = count(disk, lambda: done.append(place.call(overwrite=replace)))
+    calls = count(disk, lambda: done.append(place.call(overwrite=again)))
     assert done[0][0] == 0, done
     assert place.left() == []
     return place.state(), calls
 
 
 @thoroughly
-@pytest.mark.parametrize("replace", [False, True], ids=["new", "replacing"])
+@pytest.mark.parametrize("again", [False, True], ids=["new", "replacing"])
 @pytest.mark.parametrize("name", OTHERS)
-def test_after_a_kill_the_old_or_the_new_is_there(name, replace, points, stage, disk):
-    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, replace=replace)
+def test_after_a_kill_the_old_or_the_new_is_there(name, again, points, stage, disk):
+    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, again=again)
     for point in some(calls, MOST[points]):
         place = stage(WRITERS[name], str(point))
-        if replace:
+        if again:
             place.call(place.writer.before)
         old = place.state()
         disk.break_at(point, Killed())
         with pytest.raises(Killed):
-            place.call(overwrite=replace)
+            place.call(overwrite=again)
         disk.mend()
         assert place.state() in (old, new), point
         assert place.call(overwrite=True)[0] == 0
@@ -244,12 +255,12 @@ def test_after_a_kill_the_old_or_the_new_is_there(name, replace, points, stage, 
 
 
 @thoroughly
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_the_system_refuses_is_one_sentence(name, lasting, points, stage, disk):
-    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, replace=True)
-    for point in some(calls, MOST[points]):
-        place, number = stage(WRITERS[name], str(point)), ERRORS[point % len(ERRORS)]
+def test_what_the_system_refuses_is_one_sentence(name, points, stage, disk):
+    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, again=True)
+    once_and_for_good = product(some(calls, MOST[points]), [False, True])
+    for point, lasting in islice(once_and_for_good, 0, None, 3 if points == "few" else 1):
+        place, number = stage(WRITERS[name], f"{point}-{lasting}"), ERRORS[point % len(ERRORS)]
         place.call(place.writer.before)
         old = place.state()
         disk.break_at(point, OSError(number, os.strerror(number)), lasting=lasting)
@@ -301,7 +312,7 @@ def files_up_to(size: int) -> Iterator[None]:
 @thoroughly
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_killed_ends_as_if_nothing_had_been(name, points, stage, disk):
-    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, replace=False)
+    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, again=False)
     for point in some(calls, 3 if points == "few" else 40):
         place = stage(WRITERS[name], str(point))
         disk.break_at(point, Killed())
@@ -319,7 +330,7 @@ def test_a_run_that_is_killed_ends_as_if_nothing_had_been(name, points, stage, d
 @thoroughly
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_the_system_stops_goes_on(name, points, stage, disk):
-    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, replace=False)
+    new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, again=False)
     for point in some(calls, 3 if points == "few" else 40):
         place, number = stage(WRITERS[name], str(point)), ERRORS[point % len(ERRORS)]
         disk.break_at(point, OSError(number, os.strerror(number)), lasting=True)
