@@ -1,21 +1,17 @@
 """BART, M2M-100 and NLLB as people use them: what transformers reads, writes and decides, from the same folders."""
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 import clearhead as ch
 from clearhead.errors import BadConfig, BadInput
 from clearhead.pipelines.compat.pipeline import pipeline
-from pipelines.writers import SIZES, TEXTS, fresh_folder, nllb_folder, translator
-from references import randomised
+from pipelines.writers import SIZES, TEXTS, bart_folder, nllb_folder, translator
 
 SUMMARIES = {
     "num_beams": 3,
@@ -28,38 +24,6 @@ SUMMARIES = {
     "forced_eos_token_id": 2,
 }
 ARTICLE = "She went to the bank to get money. The animal was too tired."
-
-
-def bart_library() -> tokenizers.Tokenizer:
-    """BART's byte-level tokenizer, trained on a few sentences."""
-    library = tokenizers.Tokenizer(models.BPE())
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.decoder = decoders.ByteLevel()
-    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
-    )
-    library.train_from_iterator(TEXTS, trainer)
-    library.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    return library
-
-
-@cache
-def bart_folder(architecture: str, said: str = "{}") -> Path:
-    """A BART of transformers with random weights; `said` goes into its generation_config.json."""
-    library, folder = bart_library(), fresh_folder()
-    labels = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
-    config = transformers.BartConfig(vocab_size=library.get_vocab_size(), **SIZES, **labels)
-    network: Any = randomised(getattr(transformers, architecture)(config), 3).eval()
-    for name, value in json.loads(said).items():
-        setattr(network.generation_config, name, value)
-    network.save_pretrained(folder)
-    fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=library, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    )
-    fast.save_pretrained(folder)
-    return folder
 
 
 def their_text(folder: Path, text: str, **how: Any) -> str:

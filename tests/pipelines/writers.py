@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 import clearhead as ch
 from clearhead.hub.checkpoint import recurrent_checkpoint, write_folder
@@ -132,4 +132,36 @@ def nllb_folder() -> Path:
     network: Any = randomised(transformers.M2M100ForConditionalGeneration(config), 5).eval()
     network.generation_config.max_length = 30
     network.save_pretrained(folder)
+    return folder
+
+
+def bart_library() -> tokenizers.Tokenizer:
+    """BART's byte-level tokenizer, trained on a few sentences."""
+    library = tokenizers.Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
+    )
+    library.train_from_iterator(TEXTS, trainer)
+    library.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return library
+
+
+@cache
+def bart_folder(architecture: str, said: str = "{}") -> Path:
+    """A BART of transformers with random weights; `said` goes into its generation_config.json."""
+    library, folder = bart_library(), fresh_folder()
+    labels = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
+    config = transformers.BartConfig(vocab_size=library.get_vocab_size(), **SIZES, **labels)
+    network: Any = randomised(getattr(transformers, architecture)(config), 3).eval()
+    for name, value in json.loads(said).items():
+        setattr(network.generation_config, name, value)
+    network.save_pretrained(folder)
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=library, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+    fast.save_pretrained(folder)
     return folder

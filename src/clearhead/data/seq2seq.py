@@ -5,7 +5,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from clearhead.data.formats import read_pairs
 from clearhead.data.rng import BatchSource, DerivedBatches, Stream, rng
 from clearhead.errors import BadInput, require
 from clearhead.io import content_suffix, read_lines
+from clearhead.text.languages import Around
 from clearhead.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -66,20 +66,29 @@ def _columns(path: Path, *wanted: str) -> Iterator[PairExample]:
 
 
 def encode_parallel(
-    pairs: Sequence[PairExample], tokenizer: Tokenizer, *, length: int, targets: Tokenizer | None = None
+    pairs: Sequence[PairExample],
+    tokenizer: Tokenizer,
+    *,
+    length: int,
+    targets: Tokenizer | None = None,
+    around: tuple[Around, Around] | None = None,
 ) -> TokenizedDataset:
-    """Tokenise pairs; each side ends with the end token and begins with none.
+    """Tokenise pairs; `around` are the ids before and after each side, by default nothing and the end token.
 
-    A side longer than `length` tokens, the end included, is cut. `targets` is the tokenizer of the second
-    sides, if they have one of their own with the same ids.
+    A side longer than `length` tokens, these included, is cut. `targets` is the tokenizer of the second sides, if they
+    have one of their own with the same ids.
     """
-    require(length >= 2, f"Sentences of {length} tokens hold nothing beside the end; give 2 or more.")
+    marks = around or (((), (tokenizer.sep_id,)),) * 2
+    taken = max(len(before) + len(after) for before, after in marks)
+    require(length > taken, f"Sentences of {length} tokens hold nothing beside the end; give {taken + 1} or more.")
     read = ids_of(tokenizer, [pair.first for pair in pairs])
     written = ids_of(targets or tokenizer, [pair.second for pair in pairs])
     builder, shortened = DatasetBuilder(tokenizer.template), 0
-    for sentence in chain.from_iterable(zip(read, written, strict=True)):
-        shortened += len(sentence) >= length
-        builder.add_ids([*sentence[: length - 1], tokenizer.sep_id])
+    for both in zip(read, written, strict=True):
+        for sentence, (before, after) in zip(both, marks, strict=True):
+            room = length - len(before) - len(after)
+            shortened += len(sentence) > room
+            builder.add_ids([*before, *sentence[:room], *after])
     if shortened:
         log.warning("%d sentences were longer than %d tokens and were cut.", shortened, length)
     return builder.build(members=np.arange(2 * len(pairs)).reshape(-1, 2), by_column=True)

@@ -192,6 +192,9 @@ def translate_texts(
     A source of more than `max_tokens` is cut there, as in training.
     """
     generator = Generator.of(network, tokenizer)
+    languages = tokenizer.languages
+    if languages is not None and languages.target is not None:
+        generator = generator.between(None, None)
     before, after = generator.around or ((), (generator.end,))
     read = [[*before, *ids[:max_tokens], *after] for ids in tokenizer.ids_batch(list(texts))]
     limits = [_enough_for(len(ids)) for ids in read]

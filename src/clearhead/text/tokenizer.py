@@ -120,6 +120,11 @@ class Tokenizer:
         # the classes of the families know no template but their own
         return type(self)(library, {**self.settings, "tokenizer_class": ANY_CLASS, **settings})
 
+    def between(self, source: str | None, target: str | None) -> Self:
+        """The same tokenizer for one pair of its languages, which it then is saved with."""
+        told = {"src_lang": source, "tgt_lang": target}
+        return type(self)(self._library, {**self.settings, **{name: code for name, code in told.items() if code}})
+
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text, or two, with special tokens round them."""
         return self.encode_batch([text if pair is None else (text, pair)])[0]

@@ -8,19 +8,23 @@ from signal import SIGTERM
 
 import pytest
 import torch
+import transformers
 from typer.testing import CliRunner
 
+import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.batch import Batch
+from clearhead.data.examples import PairExample
 from clearhead.errors import BadInput, ClearheadError, NotFound, WrongTask
 from clearhead.hub.checkpoint import read_folder
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
 from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import TrainResult
-from clearhead.training.recipes.translate import Translate, prepare, recipe_for, translate
+from clearhead.training.recipes.translate import Translate, _batches, prepare, recipe_for, translate
 from clearhead.training.settings import Every, Settings
-from pipelines.writers import gpt_folder, pieces, translator
+from clearhead.training.tasks.language import Translation
+from pipelines.writers import bart_folder, gpt_folder, nllb_folder, pieces, translator
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
 THEIRS = ["one", "two", "three", "four", "five", "six", "seven"]
@@ -239,3 +243,35 @@ def test_a_new_transformer_learns_as_its_paper_says():
     assert recipe_for("transformer-base").train.schedule == "noam"
     assert recipe_for("transformer-base").train.every.average == 5
     assert recipe_for("seq2seq-lstm").train.every.average == 1
+
+
+@pytest.mark.parametrize("family", ["bart", "nllb"])
+def test_both_sides_are_marked_as_transformers_marks_them(family, tmp_path):
+    folder = nllb_folder() if family == "nllb" else bart_folder("BartForConditionalGeneration")
+    codes = {"src_lang": "fra_Latn", "tgt_lang": "deu_Latn"} if family == "nllb" else {}
+    plan = replace(recipe(None, 1), **codes)
+    model = prepare(folder, [], plan)
+    first, second = "The animal was tired.", "Ein Hund bellt."
+    words = model.tokenizer
+    batch = _batches([PairExample(first, second)], model, (words, words), plan).batch(0)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder, **codes)
+    encoded = theirs(first, text_target=second, return_tensors="pt")
+    assert batch.source.ids.tolist() == encoded["input_ids"][0].tolist()
+    assert batch.ids.tolist() == encoded["labels"][0].tolist()
+    network = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        expected = network(**encoded).loss
+        found = Translation(model.network, label_smoothing=0.0).losses(batch)["words"]
+    torch.testing.assert_close(found.total / len(batch.ids), expected, atol=1e-5, rtol=1e-5)
+    if family == "nllb":  # it is saved for these two
+        model.save(tmp_path)
+        assert ch.load(tmp_path).translate(first) == model.translate(first)
+
+
+def test_a_model_of_many_languages_must_be_told_which(tmp_path):
+    with pytest.raises(BadInput, match=r"knows 4 languages; say which with --set tgt_lang=CODE, such as deu_Latn"):
+        prepare(nllb_folder(), [], recipe(None, 1))
+    with pytest.raises(BadInput, match=r"'de' is no language of this model; near ones are deu_Latn"):
+        prepare(nllb_folder(), [], replace(recipe(None, 1), tgt_lang="de"))
+    with pytest.raises(BadInput, match=r"languages of its own; leave src_lang out"):
+        prepare(bart_folder("BartForConditionalGeneration"), [], replace(recipe(None, 1), src_lang="en"))

@@ -15,11 +15,11 @@ import torch
 from clearhead.data.examples import PairExample
 from clearhead.data.rng import BatchSource
 from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
-from clearhead.errors import NotFound, WrongTask, require
+from clearhead.errors import BadInput, NotFound, WrongTask, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
-from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint
+from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint, source_marks
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.io import read_object, staged
@@ -31,6 +31,7 @@ from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
+from clearhead.text.languages import Around, check_told
 from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
@@ -62,6 +63,8 @@ class Translate:
     model: Any  # the sizes of a new model; None for one that is loaded, which also has its own tokenizer
     tokenizer: str = "bpe"  # of a new model, one for both languages: bpe, unigram, wordpiece or word
     vocabulary: int = 8000
+    src_lang: str | None = None  # of a model of many languages: the codes of the two
+    tgt_lang: str | None = None
     length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
     tokens: int = 8192  # of a micro-batch, both languages together
     label_smoothing: float = 0.1
@@ -122,7 +125,9 @@ def translate(
     tokenizers = words, words if recipe.model is not None else Tokenizer.of_targets(find(model))
     evaluate = None
     if measured:
-        evaluate = partial(_metrics, task, _batches(measured, tokenizers, recipe), options.get("device", "cpu"))
+        evaluate = partial(
+            _metrics, task, _batches(measured, translator, tokenizers, recipe), options.get("device", "cpu")
+        )
     made_of = fingerprint(
         recipe,
         data={"the training data": (data, pairs), "the development data": (dev, measured)},
@@ -130,7 +135,7 @@ def translate(
         tokenizers=tokenizers[: 2 if recipe.model is None else 1],
         **({} if recipe.model is None else {"the new model": str(model)}),
     )
-    source = _batches(pairs, tokenizers, recipe)
+    source = _batches(pairs, translator, tokenizers, recipe)
     result = run(task, source, recipe, out, made_of=made_of, evaluate=evaluate, **options)
     if result.exit == "interrupted":
         return FinetuneResult(model=translator, result=result, metrics={})
@@ -177,7 +182,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         loaded = load(_check_start(model))
         writes = loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads
         require(writes, f"{model} {_WRITES_NOT}", WrongTask)
-        return loaded
+        return _told(loaded, recipe)
     texts = (text for pair in pairs for text in (pair.first, pair.second))
     tokenizer = train_tokenizer(texts=texts, kind=recipe.tokenizer, vocabulary=recipe.vocabulary, lowercase=False)
     ids = {"vocab_size": tokenizer.vocabulary, "pad_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.sep_id}
@@ -186,6 +191,32 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         config = replace(config, bos_token_id=tokenizer.cls_id)
         return Model(recurrent_checkpoint(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer))
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
+
+
+def _told(model: Model, recipe: Translate) -> Model:
+    """The model for the pair of languages that the recipe names, which it then is saved for."""
+    languages, codes = model.tokenizer.languages, {"src_lang": recipe.src_lang, "tgt_lang": recipe.tgt_lang}
+    if languages is None or languages.place == "target":
+        check_told(**codes)
+        return model
+    told = "mBART's first models start with a language, which is not trained here; choose mBART-50"
+    require(languages.place == "before", told, WrongTask)
+    for name, code, known in zip(codes, codes.values(), (languages.source, languages.target), strict=True):
+        some = ", ".join(sorted(languages.ids)[:3])
+        told = f"this model knows {len(languages.ids)} languages; say which with --set {name}=CODE, such as {some}"
+        require(code is not None or known is not None, told, BadInput)
+        languages.id(code or known)
+    return Model(replace(model.checkpoint, tokenizer=model.tokenizer.between(recipe.src_lang, recipe.tgt_lang)))
+
+
+def _marks(model: Model) -> tuple[Around, Around] | None:
+    """The ids round each side of a pair, as the model reads and writes them."""
+    if model.family in RECURRENT_FAMILIES:
+        return None
+    body, words = model.encoder, model.tokenizer
+    source, languages = source_marks(words, body), words.languages
+    told = languages is not None and languages.place == "before"
+    return source, source_marks(words, body, languages.target) if languages is not None and told else source
 
 
 def _metrics(task: Translation, source: BatchSource, device: str) -> Metrics:
@@ -235,7 +266,8 @@ def _keep_targets(folder: Path, out: Path) -> None:
 
 
 def _batches(
-    pairs: Sequence[PairExample], tokenizers: tuple[Tokenizer, Tokenizer], recipe: Translate
+    pairs: Sequence[PairExample], translator: Model, tokenizers: tuple[Tokenizer, Tokenizer], recipe: Translate
 ) -> ParallelBatches:
-    encoded = encode_parallel(pairs, tokenizers[0], targets=tokenizers[1], length=recipe.length)
+    words, targets = tokenizers
+    encoded = encode_parallel(pairs, words, targets=targets, length=recipe.length, around=_marks(translator))
     return ParallelBatches(encoded, seed=recipe.train.seed, tokens=recipe.tokens)
