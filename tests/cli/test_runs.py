@@ -123,7 +123,7 @@ def change(path: Path) -> None:
         other = load(path.parent)
         with torch.no_grad():
             next(other.network.parameters()).mul_(1.5)
-        other.save(path.parent)
+        other.save(path.parent, overwrite=True)
         return
     text = path.read_text()
     word = "river" if "river" in text else "revir"

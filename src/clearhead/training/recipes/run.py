@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
@@ -202,9 +202,9 @@ def train_on_text(
     require(not told, "raw text is read without its capitals; begin with the model that looked at none")
     without_attention_dropout(task.network)
     # the networks are there already: what does not fit together has been said before a corpus is read
-    made_of = fingerprint(recipe, data={"the corpus": corpus}, start=start, tokenizers=[model.tokenizer])
-    if not options.get("restart"):
-        check_same(out / RUN, settings or recipe.train, made_of, more=options.get("more", False))
+    made_of = cache(lambda: fingerprint(recipe, data={"the corpus": corpus}, start=start, tokenizers=[model.tokenizer]))
+    if options.get("more") or (checkpoints(out / RUN) and not options.get("restart")):
+        check_same(out / RUN, settings or recipe.train, made_of(), more=options.get("more", False))
     shards = tokenise_once(corpus, model.tokenizer, out / CORPUS, options.get("progress"))
     facts = {**(facts or {}), "corpus": corpus_fact(corpus, shards.tokens)}
     evaluate = None
@@ -213,7 +213,7 @@ def train_on_text(
         evaluate = partial(validation_metrics, task, validation, options.get("device", "cpu"))
         facts["measured on"] = "text of the corpus that was held out"
     source = batches(shards, "train")
-    result = run(task, source, recipe, out, made_of=made_of, settings=settings, evaluate=evaluate, **options)
+    result = run(task, source, recipe, out, made_of=made_of(), settings=settings, evaluate=evaluate, **options)
     if is_done(result):
         section = training_section(recipe, result, facts, last_metrics(out / RUN, result), options.get("command"))
         save_with_card(model, out, section, base_model=base_model)
