@@ -86,7 +86,7 @@ def explained(error: type[ClearheadError], message: str) -> Iterator[None]:
     except BaseException as wrong:
         if not isinstance(wrong, Exception) and type(wrong).__name__ != "PanicException":
             raise
-        raise error(message.replace("{}", short(str(wrong)).strip("\"'"))) from None
+        raise error(message.replace("{}", reason(wrong))) from None
 
 
 def valid_text(text: str) -> str:
@@ -133,6 +133,11 @@ def filled(kind: type[Callee], content: Any, where: str, error: type[ClearheadEr
         return kind(**{name: typed(value, hints[name], f"{where}: {name}") for name, value in content.items()})
     except BadConfig as wrong:
         raise error(str(wrong)) from None
+
+
+def reason(error: BaseException) -> str:
+    """What a library says of an error, in one line."""
+    return short(str(error))[1:-1]
 
 
 def short(value: object) -> str:

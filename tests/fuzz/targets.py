@@ -125,8 +125,8 @@ class Bench:
         with self._written(case) as folder:
             tokenizer = Tokenizer.from_folder(folder)
             for text in _SAMPLE:
-                pieces = tokenizer.pieces(text)
-                check_offsets(text, pieces.offsets)
+                within = all(0 <= start <= end <= len(text) for start, end in tokenizer.pieces(text).offsets)
+                assert within, text
                 tokenizer.decode(tokenizer.encode(text, text).ids)
 
     def _draw_skill(self, rng: random.Random) -> Case:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint, require
+from clearhead.errors import BadCheckpoint, NotFound, UnsafeCheckpoint, reason, require
 from clearhead.io import check_file, naming, read_object
 
 WEIGHTS = "model.safetensors"
@@ -147,7 +147,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             start = file.read(8)  # of safetensors these are a length, so they end in zeros
         if start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[3:] != bytes(5)):
             raise UnsafeCheckpoint(f"{path} is a pickle named like safetensors; get the real file") from None
-        raise BadCheckpoint(f"{path} is damaged or cut short ({error}); fetch or save it again") from None
+        raise BadCheckpoint(f"{path} is damaged or cut short ({reason(error)}); fetch or save it again") from None
     # the name is looked for in halves, because the one flipped bit may be in the name
     ours = any("clearhead" in name or "sha256" in name for name in metadata)
     if ours and metadata != {"format": "pt", DIGEST: digest(tensors)}:
