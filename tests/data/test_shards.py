@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,26 @@ def test_sentences_give_the_tokens_of_the_whole_text(tmp_path: Path) -> None:
         (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
         shards = tokenise(Corpus(tmp_path / "a.jsonl"), tokenizer, tmp_path / kind)
         assert documents_of(shards) == tokenizer.ids_batch(texts)
+
+
+def test_parts_of_few_documents_are_documents(tmp_path: Path) -> None:
+    tokenizer = word_tokenizer()
+    for name, texts, parts in [
+        ("one", ["W1 w2. " * 40], 20),
+        ("bare", ["w1 w2 " * 300], 100),
+        ("two", ["W1. " * 10, "W2. " * 30], 20),
+        ("many", ["w1. w2."] * 4, 4),
+    ]:
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        shards = tokenise(Corpus(tmp_path / f"{name}.jsonl"), tokenizer, tmp_path / name)
+        cut = shards.in_parts()
+        found = documents_of(cut)
+        assert len(found) == parts
+        assert [*chain(*found)] == [*chain(*tokenizer.ids_batch(texts))]
+        assert len(documents_of(shards)) == len(texts)  # which are as they were
+        assert set(shards.document_starts) <= set(cut.document_starts)
+        held = cut.split("validation", 0.005)
+        assert 0 < len(held) < parts == len(held) + len(cut.split("train", 0.005))
 
 
 def test_documents_without_tokens_are_left_out(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The loop learns, evaluates, stops early, and does not care which task it trains."""
 
+import math
 import os
 import shutil
 import signal
@@ -67,6 +68,14 @@ def test_smaller_can_be_better(tmp_path):
     values = iter([3.0, 1.0, 2.0])
     result = run(tmp_path, steps=3, evaluate=lambda: {"loss": next(values)}, metric="-loss", **OFTEN)
     assert (result.exit, result.best, result.best_step) == ("finished", 1.0, 2)
+
+
+def test_a_metric_that_is_not_defined_is_never_the_best(tmp_path):
+    values = iter([math.nan, 0.2, math.nan, 0.3])
+    result = run(tmp_path, steps=4, evaluate=lambda: {"f1": next(values)}, metric="f1", **OFTEN)
+    assert (result.best, result.best_step) == (0.3, 4)
+    result = run(tmp_path / "never", steps=2, evaluate=lambda: {"f1": math.nan}, metric="f1", **OFTEN)
+    assert (result.exit, result.best, result.best_step) == ("finished", None, None)
 
 
 def test_a_metric_needs_an_evaluation_that_gives_it(tmp_path):

@@ -568,6 +568,8 @@ def _plain_progress(label: str, total: int | None, of_bytes: bool) -> Iterator[P
 
     def report() -> None:
         while not over.wait(min(max(_PLAIN_PATIENCE, (monotonic() - begun) / 4), _PLAIN_MOST)):
+            if total is not None and done >= total:  # what is waited for is something else
+                continue
             spent = monotonic() - begun
             line = f"{label}: {amount(done)}{'' if total is None else f' of {amount(total)}'} in {spent:,.0f} s"
             if total is not None and 0 < done < total:

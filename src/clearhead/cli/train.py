@@ -142,9 +142,10 @@ def distil(
     from clearhead.data.corpus import Corpus
     from clearhead.pipelines.model import load
     from clearhead.training.recipes.distil import distil, recipe_for
+    from clearhead.training.recipes.run import for_device
 
-    texts, large = Corpus(corpus), load(teacher)
-    plan = recipe_for(large, layers=layers)
+    texts, large, keywords = Corpus(corpus), load(teacher), run.keywords()
+    plan = for_device(recipe_for(large, layers=layers), keywords["device"])  # before what the user says
     objective = "relations" if relations else None
     plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
@@ -153,7 +154,7 @@ def distil(
             teacher_name=teacher,
             overwrite=out.overwrite,
             progress=advance,
-            **run.keywords(),
+            **keywords,
         )
     yield from training_rows(result, out.path, repr(student))
 
@@ -191,14 +192,17 @@ def finetune(
 
     Example: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`
     """
+    from clearhead.training.recipes.run import for_device
+
     train: Callable[..., Any]
+    keywords = run.keywords()
     if task == "translation":
         from clearhead.training.recipes import translate as translation
 
         for option, value in (("--skill-for", skill_for), ("--label", columns.get("label"))):
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
-        plan: Any = run.override(translation.recipe_for(source))
+        plan: Any = run.override(for_device(translation.recipe_for(source), keywords["device"]))
         if dry_run:
             yield _parallel_report(translation.first_look(source, data, dev=dev, columns=sides))
             return
@@ -219,7 +223,7 @@ def finetune(
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         more: dict[str, Any] = {"skill_for": uses, "allow_unknown_labels": allow_unknown_labels}
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
-    train = partial(train, overwrite=out.overwrite, **run.keywords())
+    train = partial(train, overwrite=out.overwrite, **keywords)
     yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
 
 

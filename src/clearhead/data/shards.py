@@ -3,9 +3,10 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from clearhead.text.tokenizer import Tokenizer
 MANIFEST = "manifest.json"
 PARTS = ("tokens", "sentences", "documents")
 SPLITS = ("train", "validation")
+_FEW, _PARTS, _SENTENCES = 3, 100, 8  # so few documents are cut into so many parts, if they have as many sentences
 
 
 class Shards:
@@ -76,6 +78,25 @@ class Shards:
         todo = "give more documents, or another validation share"
         require(len(found) > 0, f"The split {name!r} of {count} documents is empty; {todo}.", BadInput)
         return found
+
+    def in_parts(self) -> Self:
+        """The same corpus; where it has very few documents, their parts are the documents.
+
+        Some text can be held out then, and another document found for a false pair. Parts are of sentences; a document
+        that has hardly any, such as a list or a program, is cut anywhere.
+        """
+        documents, sentences = self.documents, self.sentences
+        if len(documents) - 1 > _FEW:
+            return self
+        if len(documents) == 2 and len(sentences) - 1 < _SENTENCES:
+            sentences = np.unique(np.linspace(0, self.tokens, 2 * _PARTS + 1).astype(np.int64))
+            documents = np.array([0, len(sentences) - 1])
+        parts = min(_PARTS, (len(sentences) - 1) // 2)
+        cut = copy(self)
+        cut.sentences = sentences
+        cut.documents = np.union1d(documents, np.linspace(0, len(sentences) - 1, parts + 1).astype(np.int64))
+        cut.document_starts = sentences[cut.documents]
+        return cut
 
     def gather(self, starts: Ints, lengths: Ints) -> Ints:
         """Read runs of tokens, each within one document, and put them end to end."""
@@ -166,6 +187,8 @@ def tokenise(
         manifest["complete"] = True
         with staged(folder, own=True) as stage:
             _write_manifest(stage, manifest)
+    elif progress is not None:
+        progress(corpus.size)
     return Shards(folder)
 
 

@@ -1,6 +1,7 @@
 """The training loop, for every model and objective, from the first step of pre-training to the last of fine-tuning."""
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -305,7 +306,7 @@ def _is_better(values: dict[str, float], metric: str, state: State, ranks: Ranks
     """Compare the metric with the best so far and note the result in the state."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     (value,) = ranks.from_first([values.get(MEASURED + name, 0.0)])
-    better = state.best is None or sign * value > sign * state.best
+    better = not math.isnan(value) and (state.best is None or sign * value > sign * state.best)
     state.stale = 0 if better else state.stale + 1
     if better:
         state.best, state.best_step = value, state.step

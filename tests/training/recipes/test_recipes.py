@@ -20,10 +20,12 @@ from clearhead.models.electra import ElectraConfig
 from clearhead.models.modernbert import ModernBertConfig
 from clearhead.training.monitor import read_rows
 from clearhead.training.recipes import finetune as finetuning
+from clearhead.training.recipes.distil import Distil
 from clearhead.training.recipes.finetune import Finetune, finetune, over_seeds
 from clearhead.training.recipes.pretrain import Masking, Pretrain, build, generator_config, preset, pretrain
-from clearhead.training.recipes.run import for_device
+from clearhead.training.recipes.run import for_device, last_metrics
 from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
+from clearhead.training.recipes.translate import Translate
 from clearhead.training.settings import Every, Settings
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
@@ -378,6 +380,10 @@ def test_a_cpu_takes_smaller_steps():
     plan = Pretrain()
     assert for_device(plan, "cuda") == plan
     assert for_device(plan, "cpu").tokens * plan.train.accumulate == 4096
+    for many in (Distil(model=None, relation_heads=1), Translate(model=None)):  # as those of pretraining do
+        small = for_device(many, "cpu")
+        assert small.tokens * small.train.accumulate == min(4096, 2048 * many.train.accumulate)
+        assert replace(small, tokens=many.tokens, train=many.train) == many
     assert for_device(replace(plan, tokens=512), "cpu").tokens == 512
 
 
@@ -388,3 +394,17 @@ def test_the_command_line_pretrains(corpus, tmp_path):
     done = CliRunner().invoke(app, [*arguments, *small, "--device", "cpu", "--json"])
     assert json.loads(done.stdout)["steps"] == 2, done.output
     assert ch.load(out).fill("the [MASK] is red .", top_k=1)
+
+
+@pytest.mark.parametrize(
+    "text", [" ".join(sentences(80)), "\n".join(f"stone river house {n % 7} cloud" for n in range(200))]
+)
+@pytest.mark.parametrize("objective", ["masked", "masked+next"])
+def test_one_document_is_learnt_and_some_of_it_held_out(tokenizer, tmp_path, text, objective):
+    (tmp_path / "one.jsonl").write_text(json.dumps({"text": text}), encoding="utf-8")
+    recipe = Pretrain(
+        model=BertConfig(max_position_embeddings=64, **SIZES), objective=objective, length=16, tokens=64, train=steps(2)
+    )
+    _, result = pretrain(Corpus(tmp_path / "one.jsonl"), tokenizer, tmp_path / "out", recipe)
+    assert result.exit == "finished"
+    assert last_metrics(tmp_path / "out" / "run", result)["perplexity"] > 1

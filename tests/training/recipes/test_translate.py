@@ -21,8 +21,9 @@ from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
 from clearhead.pipelines.translation import translate_texts
 from clearhead.training.loop import TrainResult
+from clearhead.training.recipes import translate as recipes
 from clearhead.training.recipes.translate import Translate, _batches, prepare, recipe_for, translate
-from clearhead.training.settings import Every, Settings
+from clearhead.training.settings import NEVER, Every, Settings
 from clearhead.training.tasks.language import Translation
 from pipelines.writers import bart_folder, gpt_folder, nllb_folder, pieces, translator
 
@@ -275,3 +276,15 @@ def test_a_model_of_many_languages_must_be_told_which(tmp_path):
         prepare(nllb_folder(), [], replace(recipe(None, 1), tgt_lang="de"))
     with pytest.raises(BadInput, match=r"languages of its own; leave src_lang out"):
         prepare(bart_folder("BartForConditionalGeneration"), [], replace(recipe(None, 1), src_lang="en"))
+
+
+@pytest.mark.parametrize("average", [1, 2])
+def test_development_pairs_are_measured_once(files, tmp_path, monkeypatch, average):
+    config, calls = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=0.0), []
+    whole = recipes._metrics
+    monkeypatch.setattr(recipes, "_metrics", lambda *given: calls.append(1) or whole(*given))
+    plan = recipe(config, 4)
+    plan = replace(plan, train=replace(plan.train, every=Every(save=2, evaluate=NEVER, average=average)))
+    outcome = translate("seq2seq-gru", pair(files, "dev"), tmp_path, dev=pair(files, "dev"), recipe=plan)
+    assert len(calls) == 1
+    assert set(outcome.metrics) == {"perplexity", "accuracy", "bleu"}

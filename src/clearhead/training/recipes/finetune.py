@@ -30,6 +30,7 @@ from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
     check_measured,
+    ends_averaged,
     fingerprint,
     in_own_folder,
     is_done,
@@ -116,7 +117,7 @@ def finetune(
             **{"the task": task},
         ),
         settings=_evaluate_each_epoch(recipe.train, batches),
-        evaluate=None if measure is None or _is_averaged(recipe.train) else measure,
+        evaluate=None if ends_averaged(recipe.train) else measure,
         **options,
     )
     done = is_done(result)
@@ -170,12 +171,7 @@ class Measuring:
         """Of the weights that the run ended with; they are measured again only where that was in another session."""
         name = None if settings.metric is None else settings.metric.removeprefix("-")
         found = [one for one in reversed(self._found) if name is None or one.metrics[name] == result.best]
-        return found[0] if found else self._measure(model, self._examples)
-
-
-def _is_averaged(settings: Settings) -> bool:
-    """Whether the weights that a run ends with are none that its loop could measure."""
-    return settings.every.average > 1 and settings.every.evaluate == NEVER
+        return found[0] if found and settings.every.average == 1 else self._measure(model, self._examples)
 
 
 def first_look(

@@ -42,7 +42,7 @@ from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compa
 from clearhead.training.distributed import first_process
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
-from clearhead.training.settings import Settings, as_toml, beside_training
+from clearhead.training.settings import NEVER, Settings, as_toml, beside_training
 from clearhead.training.tasks.task import Task
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
-_CPU_TOKENS = 2048
+_CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
 _REPLACES = "replaces"  # a file that is in RUN until what was there before is replaced
 _PAUSE = 1.0  # seconds between two looks for what the first process writes
 _VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
@@ -343,19 +343,27 @@ def _learnt_from(folder: Path) -> dict[str, Any]:
 def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None) -> Shards:
     """Tokenise the corpus into `folder`; shards of the same corpus and tokenizer that are there already are taken."""
     if first_process():
-        return tokenise(corpus, tokenizer, folder, progress=progress)
+        return tokenise(corpus, tokenizer, folder, progress=progress).in_parts()
     while (shards := find_shards(corpus, tokenizer, folder)) is None:
         time.sleep(_PAUSE)
-    return shards
+    return shards.in_parts()
 
 
 def for_device(recipe: Any, device: str) -> Any:
-    """The recipe with smaller micro-batches where a CPU trains.
+    """The recipe with smaller micro-batches, and two of them in a step at most, where a CPU trains.
 
     A step is not broken off when its minutes are over: with the default model, one core takes 8 seconds for 4,096
     tokens and a minute for 32,768. Of 1,024 tokens, about a third of the time would be the update itself.
     """
-    return replace(recipe, tokens=min(recipe.tokens, _CPU_TOKENS)) if device == "cpu" else recipe
+    if device != "cpu":
+        return recipe
+    few = replace(recipe.train, accumulate=min(recipe.train.accumulate, _CPU_ACCUMULATE))
+    return replace(recipe, tokens=min(recipe.tokens, _CPU_TOKENS), train=few)
+
+
+def ends_averaged(settings: Settings) -> bool:
+    """Whether a run ends with a mean of weights, which its loop cannot measure, and measures nothing else."""
+    return settings.every.average > 1 and settings.every.evaluate == NEVER
 
 
 def rounded_vocabulary(tokenizer: Tokenizer) -> int:

@@ -33,12 +33,15 @@ from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
 from clearhead.text.languages import Around, check_told
 from clearhead.training.recipes.run import (
+    RUN,
     FinetuneResult,
     RunOptions,
     check_measured,
+    ends_averaged,
     fingerprint,
     in_own_folder,
     is_done,
+    last_metrics,
     run,
     save_with_card,
     training_section,
@@ -136,12 +139,15 @@ def translate(
         **({} if recipe.model is None else {"the new model": str(model)}),
     )
     source = _batches(pairs, translator, tokenizers, recipe)
-    result = run(task, source, recipe, out, made_of=made_of, evaluate=evaluate, **options)
+    in_loop = None if ends_averaged(recipe.train) else evaluate
+    result = run(task, source, recipe, out, made_of=made_of, evaluate=in_loop, **options)
     if result.exit == "interrupted":
         return FinetuneResult(model=translator, result=result, metrics={})
     found: Metrics | None = {}
     if evaluate is not None:
-        found, result = try_measuring(result, lambda: evaluate() | _bleu(translator, measured, recipe))
+        # of the very weights that the loop measured last, its figures are taken
+        known = last_metrics(out / RUN, result) if recipe.train.every.average == 1 else {}
+        found, result = try_measuring(result, lambda: (known or evaluate()) | _bleu(translator, measured, recipe))
     found = found or {}
     if is_done(result):
         facts = {"task": "translation", "training data": _named(data, pairs)}
