@@ -9,7 +9,7 @@ import torch
 import transformers
 
 import clearhead as ch
-from clearhead.errors import BadConfig, BadInput
+from clearhead.errors import BadInput, ClearheadError
 from clearhead.pipelines.compat.pipeline import pipeline
 from pipelines.writers import SIZES, TEXTS, bart_folder, nllb_folder, translator
 
@@ -89,6 +89,7 @@ def test_a_config_json_of_before_says_the_same(tmp_path):
         ("num_beams", "four", r"generation_config.json: num_beams = 'four' is not of type int"),
         ("forced_bos_token_id", -1, r"forced_bos_token_id = -1 is no token's id"),
         ("eos_token_id", ["a"], r"eos_token_id = \['a'\] is no token's id"),
+        ("forced_bos_token_id", 10**6, r"names the token 1000000, the model has vectors for 3\d\d; they are from"),
         ("no_repeat_ngram_size", -2, r"no_repeat_ngram_size must not be negative"),
     ],
 )
@@ -96,8 +97,14 @@ def test_a_generation_config_that_says_nonsense(tmp_path, name, value, message):
     ch.load(bart_folder("BartForConditionalGeneration")).save(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({name: value}))
     model = ch.load(tmp_path)
-    with pytest.raises((BadConfig, BadInput), match=message):
+    with pytest.raises(ClearheadError, match=message):
         model.generate(ARTICLE)
+
+
+def test_lengths_that_nobody_could_mean(tmp_path):
+    ch.load(bart_folder("BartForConditionalGeneration")).save(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"max_length": 10**12, "min_length": 10**11}))
+    assert 1 <= len(ch.load(tmp_path).generate(ARTICLE).tokens) <= SIZES["max_position_embeddings"]
 
 
 def test_bart_decides_as_in_transformers():

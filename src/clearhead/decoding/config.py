@@ -158,6 +158,7 @@ def _completions(text: Sequence[int], n: int) -> list[int]:
 
 
 NEW_TOKENS = 128  # at most, where neither the user nor the checkpoint says how many
+MOST_NEW_TOKENS = 4096  # that a checkpoint may take for usual; who wants more says so
 BEAMS = 4  # where a text is written anew and nobody says how many
 MOST = 256  # beams or sequences of one text: each takes the memory of a text
 
@@ -301,7 +302,7 @@ class WritingHabits:
         options = cast("GenerationOptions", taken)
         with_beams(options)  # says what is out of range
         several = tuple(tokens("eos_token_id"))
-        limit = limit if limit and limit > 0 else None
+        limit = min(limit, MOST_NEW_TOKENS) if limit and limit > 0 else None
         return cls(options=options, max_new_tokens=limit, start=start, first=first, last=last, ends=several)
 
     def limit(self, max_new_tokens: int | None, usual: int) -> int:
@@ -309,8 +310,8 @@ class WritingHabits:
         return max_new_tokens if max_new_tokens is not None else self.max_new_tokens or usual
 
     def usual(self, max_new_tokens: int | None = None) -> GenerationOptions:
-        """The options, which give way to a limit that was asked for."""
-        if max_new_tokens is None or self.options.get("min_new_tokens", 0) <= max_new_tokens:
+        """The options; of texts that may not be as long as they ask, as long as they may be."""
+        if not isinstance(max_new_tokens, int) or self.options.get("min_new_tokens", 0) <= max_new_tokens:
             return self.options
         return {**self.options, "min_new_tokens": max_new_tokens}
 

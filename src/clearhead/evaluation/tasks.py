@@ -21,7 +21,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
 from clearhead.pipelines.token_classification import Tagged
-from clearhead.pipelines.translation import rewrite
+from clearhead.pipelines.translation import rewrite, told_languages
 
 __all__ = ["EVALUATIONS", "Evaluated", "Evaluation", "Metrics"]
 
@@ -205,7 +205,7 @@ def predict_translations(
     """Translate each source as one sentence, whatever it holds."""
     config = GenerationConfig(num_beams=num_beams)
     sources = [example.first for example in examples]
-    found = rewrite(model.generator, sources, config, whole=True, progress=progress)
+    found = rewrite(told_languages(model.generator, None, None)[0], sources, config, whole=True, progress=progress)
     return [{"predicted": best.text} for best, *_ in found]
 
 

@@ -19,7 +19,13 @@ _TASKS = {
     "causal_lm": "text-generation",
 }
 # the same for models that read a text and write another, and, by the first word of their kind, for recurrent ones
-_READ_AND_WRITE = {"marian": "translation", "t5": "text2text-generation"}
+_READ_AND_WRITE = {
+    "bart": "text2text-generation",
+    "m2m_100": "translation",
+    "marian": "translation",
+    "mbart": "translation",
+    "t5": "text2text-generation",
+}
 _RECURRENT = {"seq2seq": "translation", "rnnlm": "text-generation"}
 # what opens a model: an import and its name; two kinds have their own, since they give vectors of words and no text
 _OPENED = {

@@ -13,7 +13,7 @@ from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import Controls, GenerationConfig, GenerationOptions, WritingHabits, check_length
 from clearhead.decoding.decoder import Decoder, Output, Recorder, as_decoder
 from clearhead.decoding.generate import greedy, sample, stream
-from clearhead.errors import BadInput, InputTooLong, WrongTask, require
+from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask, require
 from clearhead.hub.checkpoint import GENERATION, source_marks
 from clearhead.io import Progress, Record
 from clearhead.nn.decoder import EncoderDecoder
@@ -51,6 +51,10 @@ class Generator:
         if isinstance(network, Network):
             sourced = isinstance(network.encoder, EncoderDecoder)
             habits = WritingHabits.read(said or {}, sourced=sourced, name=GENERATION)
+            size = network.encoder.config.vocab_size
+            for token in (habits.start, habits.first, habits.last, *habits.ends):
+                told = f"{GENERATION} names the token {token}, the model has vectors for {size}"
+                require(token is None or token < size, f"{told}; they are from different models", BadCheckpoint)
             around = source_marks(tokenizer, network.encoder) if sourced else None
             return cls(network, as_decoder(network, habits.start), tokenizer, sourced, habits, around)
         if not (hasattr(network, "begin") and hasattr(network, "step")):
@@ -76,11 +80,12 @@ class Generator:
         languages, body = self.tokenizer.languages, cast("Network", self.module).encoder
         assert languages is not None  # noqa: S101
         source, target = source or languages.source, target or languages.target
-        told = any(token in languages.ids.values() for token in (self.habits.first, self.habits.start))
-        for name, code, known in (("src_lang", source, False), ("tgt_lang", target, told)):
+        forced = any(token in languages.ids.values() for token in (self.habits.first, self.habits.start))
+        for name, code, known in (("src_lang", source, False), ("tgt_lang", target, forced)):
             some = ", ".join(sorted(languages.ids)[:3])
             say = f"this model knows {len(languages.ids)} languages; say {name}, such as {some}"
-            require(code is not None or known, say, BadInput)
+            told = f"{say}, or write it into tokenizer_config.json"
+            require(code is not None or known, told, BadInput)
         around = source_marks(self.tokenizer, body, source)
         if target is None:
             return replace(self, around=around)

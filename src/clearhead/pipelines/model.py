@@ -716,8 +716,9 @@ class Model:
         """What writes, how many tokens at most, and how: as asked for, and else as the checkpoint says."""
         generator = self.generator
         # one beam at a time, unless several are asked for: what is printed while it is written has no others
-        habits: GenerationOptions = {**generator.habits.usual(max_new_tokens), "num_beams": 1}
-        return generator, generator.habits.limit(max_new_tokens, NEW_TOKENS), with_usual(options, habits)
+        most = generator.habits.limit(max_new_tokens, NEW_TOKENS)
+        habits: GenerationOptions = {**generator.habits.usual(most), "num_beams": 1}
+        return generator, most, with_usual(options, habits)
 
     @renamed(**_WRITING)
     @per_prompt

@@ -235,6 +235,9 @@ class Translation(Text2Text):
         writer = self.model.generator
         if isinstance(writer.config, T5Config):
             return writer, t5_prefix(options.src_lang, options.tgt_lang)
-        if writer.tokenizer.languages is None:
+        languages, target = writer.tokenizer.languages, options.tgt_lang
+        if languages is None:
             return writer, ""
-        return told_languages(writer, options.src_lang, options.tgt_lang)
+        if languages.place == "target":  # the pipeline's name may say what an OPUS-MT calls otherwise
+            return told_languages(writer, None, target if target in languages.ids else None)
+        return told_languages(writer, options.src_lang, target)
