@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from clearhead.errors import BadCheckpoint
+from clearhead.errors import BadCheckpoint, NotFound
 from clearhead.text import Tokenizer
 from clearhead.text.sentencepiece import read_model
 
@@ -188,3 +188,14 @@ def test_mbart_numbers_its_pieces_as_fairseq_does(tmp_path, kind, count, around)
     assert tokenizer.pieces("there the").ids == [4 + list(PIECES).index(piece) for piece in ("▁there", "▁the")]
     german = first + 2
     assert languages.around(2) == (((german,), (2,)) if around == "before" else ((), (2, german)))
+
+
+def test_mbart_may_name_its_tokenizer_in_config_json(tmp_path):
+    (write(tmp_path) / "source.spm").rename(tmp_path / "sentencepiece.bpe.model")
+    (tmp_path / "vocab.json").unlink()
+    for config, languages in (({"tokenizer_class": "MBart50Tokenizer"}, 52), ({"model_type": "mbart"}, 25)):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert len(Tokenizer.from_folder(tmp_path).languages.ids) == languages
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(NotFound, match="holds no tokenizer"):
+        Tokenizer.from_folder(tmp_path)

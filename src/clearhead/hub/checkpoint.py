@@ -305,7 +305,8 @@ def _read_tokenizer(folder: Path, description: Description, *, needed: bool = Fa
         (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", PIECES)
     ):
         return None
-    tokenizer, embedded = Tokenizer.from_folder(folder), description.config.vocab_size
+    embedded = description.config.vocab_size
+    tokenizer = Tokenizer.from_folder(folder).within(embedded)
     counts = f"the tokenizer has {tokenizer.vocabulary} tokens, the model has vectors for {embedded}"
     message = f"{folder}: {counts}; they are from different models"
     require(tokenizer.vocabulary <= embedded, message, BadCheckpoint)

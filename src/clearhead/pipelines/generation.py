@@ -81,7 +81,7 @@ class Generator:
         assert languages is not None  # noqa: S101
         source, target = source or languages.source, target or languages.target
         forced = any(token in languages.ids.values() for token in (self.habits.first, self.habits.start))
-        for name, code, known in (("src_lang", source, False), ("tgt_lang", target, forced)):
+        for name, code, known in (("src_lang (--from)", source, False), ("tgt_lang (--to)", target, forced)):
             some = ", ".join(sorted(languages.ids)[:3])
             say = f"this model knows {len(languages.ids)} languages; say {name}, such as {some}"
             told = f"{say}, or write it into tokenizer_config.json"

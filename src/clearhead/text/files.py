@@ -36,13 +36,20 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         codes = str(settings.get("language_codes", "m2m100"))
         library = m2m100(read_object(folder / "vocab.json"), folder / PIECES, codes)
         return library, {"tokenizer_class": "M2M100Tokenizer", **settings}
-    if PIECES in there and str(settings.get("tokenizer_class")).startswith("MBart"):
-        return mbart(folder / PIECES, str(settings["tokenizer_class"])), settings
+    if PIECES in there and (kind := _mbart_class(folder, settings)).startswith("MBart"):
+        return mbart(folder / PIECES, kind), {**settings, "tokenizer_class": kind}
     if {"vocab.json", "source.spm"} <= there:
         return marian(read_object(folder / "vocab.json"), folder / "source.spm"), settings
     if {"vocab.json", "merges.txt"} <= there:
         return _load_byte_level(folder, add_prefix_space=settings.get("add_prefix_space") is True), settings
     raise NotFound(f"{folder} holds no tokenizer: {_LOOKED_FOR} were looked for. Copy one of them there.")
+
+
+def _mbart_class(folder: Path, settings: dict[str, Any]) -> str:
+    """The tokenizer's class, which mBART's files name in the one place or the other, or leave to the family."""
+    config = read_object(folder / "config.json") if (folder / "config.json").is_file() else {}
+    usual = "MBartTokenizer" if config.get("model_type") == "mbart" else ""
+    return str(settings.get("tokenizer_class") or config.get("tokenizer_class") or usual)
 
 
 def load_json(path: Path) -> tokenizers.Tokenizer:

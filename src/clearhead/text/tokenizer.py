@@ -1,6 +1,7 @@
 """A tokenizer: strings to ids, with character offsets and words, and back."""
 
 import hashlib
+import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -119,6 +120,26 @@ class Tokenizer:
         library.post_processor = families.template(*([(self._names[i], i) for i in ids] for ids in (before, after)))
         # the classes of the families know no template but their own
         return type(self)(library, {**self.settings, "tokenizer_class": ANY_CLASS, **settings})
+
+    def within(self, size: int) -> Self:
+        """The same tokenizer without the special tokens whose ids are `size` or more; if there are others, as it is.
+
+        bart-large-cnn has a <mask> for which it has no vector.
+        """
+        if self.largest_id < size:
+            return self
+        added = self._library.get_added_tokens_decoder()
+        beyond = [place for place in self._names if place >= size]
+        if not all(place in added and added[place].special for place in beyond):
+            return self
+        content = json.loads(self._library.to_str())
+        content["added_tokens"] = [token for token in content["added_tokens"] if token["id"] < size]
+        vocabulary = content["model"]["vocab"]
+        if isinstance(vocabulary, dict):
+            content["model"]["vocab"] = {token: place for token, place in vocabulary.items() if place < size}
+        else:
+            content["model"]["vocab"] = vocabulary[:size]
+        return type(self)(tokenizers.Tokenizer.from_str(json.dumps(content)), self.settings)
 
     def between(self, source: str | None, target: str | None) -> Self:
         """The same tokenizer for one pair of its languages, which it then is saved with."""
