@@ -201,6 +201,20 @@ def test_a_run_is_not_removed_for_one_that_cannot_start(run, here):
     assert (code, "--restart begins anew and --more goes on; choose one of the two" in err) == (2, True)
 
 
+def test_a_model_whose_checkpoints_are_gone_is_not_replaced_unasked(run, here):
+    command = [*FINETUNE, "--out", "out", *sets(train__steps=2)]
+    assert run(*command)[0] == 0
+    for path in checkpoints(here / "out" / "run"):
+        shutil.rmtree(path)
+    before = content(here / "out")
+    change(here / "train.csv")
+    code, _, err = run(*command)
+    assert (code, "is there already; choose another name, or replace it with --overwrite" in err) == (2, True)
+    assert content(here / "out") == before
+    assert run(*command, "--restart")[0] == 0
+    assert content(here / "out") != before
+
+
 def test_more_epochs_go_on_from_the_end(run, here):
     command = [*FINETUNE, "--out", "out", *sets(items=8)]
     assert run(*command, *sets(train__epochs=1))[0] == 0

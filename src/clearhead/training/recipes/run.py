@@ -162,7 +162,8 @@ def in_own_folder(start: str | None = None) -> Callable[[Recipe], Recipe]:
             out, source = Path(given["out"]), given.get(start or "")
             same = isinstance(source, str | Path) and Path(source).exists() and Path(source).resolve() == out.resolve()
             require(not same, f"{out} is the model that training starts from; choose another folder", BadInput)
-            resumed = is_run(out)
+            # without checkpoints nothing tells whose the model is that lies there
+            resumed = bool(checkpoints(out / RUN)) or (is_run(out) and options.get("restart", False))
             check_free_folder(out, own=resumed, overwrite=options.get("overwrite", False))
             if not first_process():
                 return recipe(*args, **options)
