@@ -17,7 +17,7 @@ import pytest
 import clearhead as ch
 import typed_example
 from clearhead.errors import BadInput
-from pipelines.peers import peers
+from pipelines.peers import TAGS, peers
 from pipelines.writers import gpt_folder, translator
 
 ROOT = Path(__file__).parents[1]
@@ -141,3 +141,17 @@ def test_results_are_records_that_json_holds():
     assert list(found) == ["answer", "start", "end", "score", "null_score", "candidates"]
     assert [list(one) for one in found["candidates"]] == [["text", "start", "end", "score", "logit"]] * 2
     assert json.loads(json.dumps(found)) == found
+
+
+def test_what_is_shown_is_short_and_what_a_notebook_shows_is_no_markup():
+    reader = peers("BertForQuestionAnswering").ours
+    found = reader.answer("what?", "<b>a mask</b>, a bank", threshold=float("inf"), top_k=2)
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 3
+    assert "<b>" not in shown
+    tagged = peers("BertForTokenClassification", TAGS).ours.tag("a mask " * 100)
+    assert "… 170 more" in tagged._repr_html_()
+    classes = peers("BertForSequenceClassification", ("no", "yes")).ours
+    assert "<td>yes</td>" in classes.classify("a mask")._repr_html_()
+    assert "<td>bert</td>" in reader._repr_html_()
+    assert repr(ch.pipeline("text-classification", classes)).startswith("TextClassification(Model(bert, ")

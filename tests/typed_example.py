@@ -14,7 +14,7 @@ from clearhead.pipelines.embedding import TokenVectors
 from clearhead.pipelines.fill_mask import Filled
 from clearhead.pipelines.generation import Written
 from clearhead.pipelines.multiple_choice import Choice
-from clearhead.pipelines.question_answering import Answer
+from clearhead.pipelines.question_answering import Answer, FoundAnswer
 from clearhead.pipelines.search.index import Hit, Index
 from clearhead.pipelines.senses import Senses
 from clearhead.pipelines.summarisation import Summary
@@ -56,6 +56,8 @@ def understand(model: clearhead.Model) -> None:
 
     assert_type(model.answer(QUESTION, CONTEXT), Answer)
     assert_type(model.answer(QUESTION, CONTEXT).text, str | None)
+    assert_type(model.answer(QUESTION, model.index([CONTEXT])), FoundAnswer)
+    assert_type(model.answer([QUESTION], model.index([CONTEXT])), list[FoundAnswer])
     assert_type(model.answer([QUESTION], CONTEXT, top_k=2, max_answer_length=9), list[Answer])
     assert_type(model.answer(QUESTION, [CONTEXT]), list[Answer])
     assert_type(model.answer(questions=QUESTION, contexts=iter([CONTEXT])), Iterator[Answer])

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import hashlib
+import html
 import importlib
 import io
 import json
@@ -42,6 +43,7 @@ _BLOCK = 1 << 17
 _LINE_LIMIT = 1_000_000  # a file without line breaks is read in pieces of this many characters
 _LARGEST_TEXT = 1 << 29  # bytes of a text that a checkpoint holds: a vocabulary of millions
 _DEEPEST = 64  # levels of lists and objects in a JSON file
+_ROWS, _CELL = 30, 300  # rows of a table in a notebook, and characters of a cell, at most
 _REPORT = 1_000_000  # bytes between two reports of progress
 
 
@@ -622,6 +624,38 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {spec.name: _plain(getattr(self, spec.name)) for spec in fields(self)}  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: what it says in a line, and below a table of what it lists."""
+        found = self.to_dict()
+        lists = {name: value for name, value in found.items() if isinstance(value, list | dict)}
+        said = ", ".join(f"{name}: {_shown(value)}" for name, value in found.items() if name not in lists)
+        tables = [_of_list(f"{said}; {name}" if said else name, value) for name, value in lists.items()]
+        return "".join(tables) or html_table(said, (), ())
+
+
+def _of_list(caption: str, value: Any) -> str:
+    rows: list[Any] = list(value.items()) if isinstance(value, dict) else value
+    columns = tuple(rows[0]) if rows and all(isinstance(row, dict) for row in rows) else ()
+    cells = [row.values() if columns else row if isinstance(row, tuple) else (row,) for row in rows[:_ROWS]]
+    return html_table(caption, columns, cells, len(rows) - len(cells))
+
+
+def html_table(caption: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], left_out: int = 0) -> str:
+    """A table for a notebook; what is in it is text, whatever it looks like."""
+
+    def cells(kind: str, values: Iterable[Any]) -> str:
+        return "<tr>" + "".join(f"<{kind}>{html.escape(_shown(value))}</{kind}>" for value in values) + "</tr>"
+
+    head = cells("th", columns) if columns else ""
+    body = "".join(cells("td", row) for row in rows)
+    rest = f"<p>… {left_out:,} more</p>" if left_out else ""
+    return f"<table><caption>{html.escape(caption)}</caption>{head}{body}</table>{rest}"
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _plain(value: Any) -> Any:

@@ -48,6 +48,15 @@ def test_search_more_files_saves_and_loads_an_index(run, folder, file, tmp_path)
     assert scores == sorted(scores, reverse=True)
 
 
+def test_a_cut_off_and_nothing_found(run, folder, file):
+    call = ["search", "the bank of the river", "--in", file, "-m", folder]
+    (found,) = rows(run(*call, "--json")[1])
+    least = found["results"][0]["score"]
+    (fewer,) = rows(run(*call, "--min-score", least, "--json")[1])
+    assert fewer["results"] == found["results"][:1]
+    assert run(*call, "--min-score", 1)[:2] == (0, "(nothing found)\n")
+
+
 def test_cluster_and_duplicates(run, folder, file):
     code, out, _ = run("cluster", "--in", file, "--threshold", 0.9999, "--model", folder, "--json")
     assert code == 0

@@ -35,6 +35,37 @@ def test_ask(run, tmp_path):
     assert two.count("(no answer)") == 2
 
 
+def test_ask_a_folder_or_an_index(run, tmp_path):
+    pair = peers("BertForQuestionAnswering", seed=3)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "ada.txt").write_text("Nothing here.\n\nAda Lovelace lived in London.")
+    (notes / "bad.txt").write_bytes(bytes(range(256)))
+    call = ["ask", "Who lived in London?", "-m", pair.folder, "--threshold", "inf", "--json"]
+    code, out, err = run(*call, "--context", notes)
+    assert code == 0
+    assert "left out: " in err
+    (found,) = rows(out)
+    assert list(found) == ["question", "context", "answer", "start", "end", "score", "null_score", "candidates"]
+    assert found["context"] == str(notes / "ada.txt")
+    assert (notes / "ada.txt").read_text()[found["start"] : found["end"]] == found["answer"]
+    assert found["candidates"][0]["source"] == found["context"]
+    saved = tmp_path / "index"
+    assert run("search", "Ada", "--in", notes / "ada.txt", "--method", "bm25", "--index", saved)[0] == 0
+    assert rows(run(*call, "--index", saved)[1])[0]["answer"] == found["answer"]
+    assert "not both" in run(*call, "--index", saved, "--context", notes)[2]
+    assert f"({found['start']}–{found['end']})  {notes / 'ada.txt'}" in run(*call[:-1], "--context", notes)[1]
+    assert "(no answer)" in run(*call[:4], "--threshold", "-inf", "--context", notes)[1]
+
+
+def test_ask_a_text(run):
+    pair = peers("BertForQuestionAnswering", seed=3)
+    call = ["ask", "Who lived?", SENTENCES[2], "-m", pair.folder, "--threshold", "inf", "--json"]
+    (found,) = rows(run(*call)[1])
+    assert found["context"] is None
+    assert SENTENCES[2][found["start"] : found["end"]] == found["answer"]
+
+
 def test_fill(run):
     pair = peers("BertForMaskedLM")
     code, out, _ = run("fill", "Wear a [MASK]!", "the [MASK]", "--model", pair.folder, "--json", "--top-k", 2)
@@ -80,8 +111,25 @@ def test_tag(run):
         assert set(one) == {"text", "label", "start", "end", "score"}
         assert SENTENCES[2][one["start"] : one["end"]] == one["text"]
     assert run("tag", SENTENCES[2], "-m", pair.folder)[1].count("\n") == len(pair.ours.tag(SENTENCES[2]).entities)
+    assert list(rows(run("tag", SENTENCES[2], "-m", pair.folder, "--no-words", "--json")[1])[0]) == ["text", "entities"]
     words = run("tag", SENTENCES[2], "-m", pair.folder, "--words")[1]
     assert words.count("\n") == len(pair.ours.tag(SENTENCES[2]).words)
+
+
+def test_tag_says_the_line_or_reads_the_whole_document(run, tmp_path):
+    pair = peers("BertForTokenClassification", TAGS)
+    file = tmp_path / "art.txt"
+    file.write_text("\n\n".join(SENTENCES), encoding="utf-8")
+    call = ["tag", "--in", file, "-m", pair.folder]
+    lines = run(*call)[1].splitlines()
+    assert {line.rsplit(":", 1)[-1] for line in lines} <= {"1", "3", "5", "7", "9"}
+    assert [row["line"] for row in rows(run(*call, "--json")[1])] == list(range(1, 2 * len(SENTENCES)))
+    (row,) = rows(run(*call, "--document", "--json")[1])
+    assert list(row) == ["source", "entities", "words"]
+    text = file.read_text(encoding="utf-8")
+    assert all(text[one["start"] : one["end"]] == one["text"] for one in row["words"])
+    assert row["words"][-1]["end"] > len(text) - 5
+    assert " line 1" in run("tag", "-", "-m", pair.folder, stdin=SENTENCES[2])[1]
 
 
 def test_choose(run):

@@ -35,7 +35,8 @@ def search(
     ),
     index: Path | None = Option(None, help="Save the index here; without --in, the one to search."),
     model: ModelOption = None,
-    method: str | None = Option(None, help="vectors, the default, bm25 (no model needed) or hybrid."),
+    method: str | None = Option(None, help="hybrid, the default, vectors, or bm25 (no model needed)."),
+    min_score: float | None = Option(None, help="Show only what scores so much; of hybrid a probability."),
     rerank: str | None = Option(None, help="A cross-encoder that reads the best 100 again."),
     top_k: int = Option(5, help="How many passages to show."),
     int8: Int8Option = False,
@@ -65,16 +66,18 @@ def search(
             found = Index.load(index, loaded)
         else:
             expect_many()
-            with progress("embedding", None) as advance:
+            total = None if loaded is None else sum(len(cut_passages(one.text)) for one in documents)
+            with progress("embedding", total) as advance:
                 found = Index.build(documents, loaded, progress=advance)
             if index is not None:
                 found.save(index, overwrite=overwrite)
     cross = None if rerank is None else load_model(rerank)
-    results = found.search(queries, top_k=top_k, method=method, rerank_with=cross)  # type: ignore[arg-type]
+    results = found.search(queries, top_k=top_k, method=method, min_score=min_score, rerank_with=cross)  # type: ignore[arg-type]
     for asked, hits in zip(queries, results, strict=True):
         yield (
             {"query": asked, "results": [hit.to_dict() for hit in hits]},
-            [f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shorten(hit.text, 200)}" for hit in hits],
+            [f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shorten(hit.text, 200)}" for hit in hits]
+            or ["(nothing found)"],
         )
 
 

@@ -18,22 +18,26 @@ from clearhead.cli.options import (
     comma_separated,
     each,
     nonempty,
+    note,
     quantised,
     sample,
     whole_texts,
 )
-from clearhead.cli.render import Line, Mark, Rows, difference, in_colour, in_context, marked, scored, shorten
+from clearhead.cli.render import Line, Mark, Row, Rows, difference, in_colour, in_context, marked, scored, shorten
+from clearhead.errors import BadInput, require
 
 if TYPE_CHECKING:
     from clearhead.pipelines.fill_mask import Filled
-    from clearhead.pipelines.question_answering import Answer
+    from clearhead.pipelines.model import Model
+    from clearhead.pipelines.question_answering import Answer, FoundAnswer
+    from clearhead.pipelines.search.index import Index
     from clearhead.pipelines.token_classification import Tagged
 
 app = Verbs()
 _WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
 
-CONTEXT = 'A file or folder to look in, or "-" for stdin (the default); more than one may be.'
-INDEX = "A folder that `clearhead search --index` saved, to look in."
+CONTEXT = 'A file to look in, or a folder to search; "-" is stdin (the default).'
+INDEX = "A saved index to look in, as `clearhead search … --index` writes one."
 
 
 @app.verb
@@ -49,16 +53,40 @@ def ask(
         None, help="By how much “no answer” may be better; inf: always answer. Default: the skill's own, or 0."
     ),
 ) -> Rows:
-    """Find the answer to a question in texts of any length: a verbatim slice, or nothing.
+    """Find the answer to a question in texts of any length, or in a folder of documents: a verbatim slice, or nothing.
 
     Example: `clearhead ask "When did the war end?" --context history.txt`
     """
+    options: dict[str, Any] = {"top_k": top_k, "threshold": threshold}
+    if index is not None or any(Path(name).is_dir() for name in files or ()):
+        yield _answered(question, model.answer(question, _searched(index, files, texts, model), **options))
+        return
     contexts = whole_texts(texts, files)
     several = len(contexts.first(2)) > 1
-    answer = partial(model.answer, question)
-    for one, found in each("reading", contexts, answer, top_k=top_k, threshold=threshold):
+    for one, found in each("reading", contexts, partial(model.answer, question), **options):
         record = {"question": question, "context": one.source, **found.to_dict()}
         yield record, _answer_lines(found, one.text, f"  {one.place}" if several else "")
+
+
+def _searched(index: Path | None, files: list[str] | None, texts: list[str] | None, model: "Model") -> "Index":
+    """The index that was named; of folders one of their words, which takes no time to make."""
+    from clearhead.data.documents import read_documents
+    from clearhead.pipelines.search.index import Index
+
+    if index is None:
+        return Index.build(read_documents([*(files or []), *(texts or [])], note))
+    require(not files and not texts, "give --index or what to look in, not both", BadInput)
+    return Index.load(index, model)
+
+
+def _answered(question: str, found: "FoundAnswer") -> Row:
+    record = found.to_dict()
+    source = record.pop("source")
+    lines = [
+        scored(one.score, shorten(one.text, 200), f"({one.start}–{one.end})  {one.source}") for one in found.candidates
+    ]
+    nothing = [f"{found.score:.3f}  (no answer)"]
+    return {"question": question, "context": source, **record}, lines if found.text is not None else nothing
 
 
 def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:

@@ -25,7 +25,7 @@ from clearhead.hub.config import Description, read_config
 from clearhead.hub.remote import builtin_folder, find, publish
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
-from clearhead.io import Progress
+from clearhead.io import Progress, html_table
 from clearhead.models import ALL_FAMILIES, RECURRENT_FAMILIES
 from clearhead.nn.fused import forget
 from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
@@ -39,7 +39,7 @@ from clearhead.pipelines.fill_mask import Filled, fill
 from clearhead.pipelines.generation import Generator, Written, best_or_all, generate, stream_text
 from clearhead.pipelines.int8 import quantised
 from clearhead.pipelines.multiple_choice import Choice, choose
-from clearhead.pipelines.question_answering import Answer, Search, answer
+from clearhead.pipelines.question_answering import Answer, Search, answer, answer_from
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.passages import Document
@@ -293,6 +293,15 @@ class Model:
         skills = f", skills: {', '.join(self.skills)}" if self.skills else ""
         return f"Model({size}{heads}{skills})"
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: what the model is, and what it can be asked for."""
+        rows = [("family", self.family), ("parameters", f"{self.parameters:,}"), ("device", self.device)]
+        rows += [("labels", ", ".join(self.labels))] if self.labels else []
+        if self.family not in RECURRENT_FAMILIES:
+            rows.append(("heads", ", ".join(self.network.heads) or "none"))
+        rows += [(f"skill {name}", ", ".join(Skill.read(path).uses)) for name, path in self.skills.items()]
+        return html_table("Model", (), rows)
+
     # its skills
 
     @cached_property
@@ -469,7 +478,7 @@ class Model:
     def answer(
         self,
         questions: Many,
-        contexts: Many,
+        contexts: Many | Index,
         *,
         skill: str | Path | None = None,
         top_k: int = 1,
@@ -480,7 +489,8 @@ class Model:
     ) -> Iterator[Answer]:
         """Where in a text of any length is the answer? Many questions about one text, one about many, or pairs.
 
-        For the options see `pipelines.question_answering.Search`; without a threshold, the model's own holds.
+        Of an `index`, the passages that fit a question are found and read, and the answer names its document. For the
+        options see `pipelines.question_answering.Search`; without a threshold, the model's own holds.
 
         >>> model.answer("Who was tired?", "The animal was tired, so it stopped.").text
         'The animal'
@@ -488,6 +498,8 @@ class Model:
         one = self.able("answer", skill)
         own = one.checkpoint.description.threshold if threshold is None else threshold
         search = Search(top_k=top_k, threshold=own, max_answer_length=max_answer_length, whole_words=whole_words)
+        if isinstance(contexts, Index):
+            return answer_from(one, contexts, listed(questions), search, progress)
         return answer(one, paired(questions, contexts), search, progress)
 
     @overload
@@ -593,14 +605,20 @@ class Model:
 
     @renamed(top="top_k")
     def search(
-        self, query: str, documents: Iterable[str | Document], *, top_k: int = 10, method: Method | None = None
+        self,
+        query: str,
+        documents: Iterable[str | Document],
+        *,
+        top_k: int = 10,
+        method: Method | None = None,
+        min_score: float | None = None,
     ) -> list[Hit]:
         """The passages of a few documents that fit the query best; to search more than once, keep an `index`.
 
         >>> model.search("animals that bark", ["Dogs bark.", "Cats meow."], top_k=1)[0].text
         'Dogs bark.'
         """
-        return self.index(documents).search(query, top_k=top_k, method=method)
+        return self.index(documents).search(query, top_k=top_k, method=method, min_score=min_score)
 
     def cluster(
         self,

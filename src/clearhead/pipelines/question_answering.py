@@ -20,6 +20,7 @@ from clearhead.text.windows import cut, room_for
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
+    from clearhead.pipelines.search.index import Hit, Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,24 @@ class Answer(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class FoundCandidate(Candidate):
+    """A possible answer in one of many documents: `source` names it, and start and end are offsets in it."""
+
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnswer(Answer):
+    """The best answer in many documents; `source` names the document that start and end are offsets in.
+
+    The score is the probability of the passage to be the right one times that of the answer in it.
+    """
+
+    candidates: tuple[FoundCandidate, ...] = ()
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Search:
     """How answers are looked for; the defaults are those of transformers' pipeline.
 
@@ -128,6 +147,44 @@ def answer(
     the end's probability within a window instead, so that its scores do not compare across windows).
     """
     return (_result(*read, search) for read in read_passages(model, questions, search, progress))
+
+
+_PASSAGES = 10  # that are read for one question
+
+
+def answer_from(
+    model: "Model", index: "Index", questions: Iterable[str], search: Search, progress: Progress | None = None
+) -> Iterator[FoundAnswer]:
+    """Answer questions from the documents of an index: find the passages that fit, then read these."""
+    for question in questions:
+        hits = index.search(question, top_k=_PASSAGES)
+        read = answer(model, ((question, hit.text) for hit in hits), search)
+        yield _best_of(hits, list(read), search)
+        if progress is not None:
+            progress(1)
+
+
+def _best_of(hits: "Sequence[Hit]", found: Sequence[Answer], search: Search) -> FoundAnswer:
+    """The best answers of several passages; which one is right is known by its passage and by its place therein."""
+    best_hit = max((hit.score for hit in hits), default=1.0)
+    shares = [hit.score / best_hit for hit in hits]
+    ranked = sorted(
+        (
+            (share * one.score, one, hit, result)
+            for hit, share, result in zip(hits, shares, found, strict=True)
+            for one in result.candidates
+        ),
+        key=lambda entry: -entry[0],
+    )[: search.top_k]
+    candidates = tuple(
+        FoundCandidate(one.text, hit.start + one.start, hit.start + one.end, score, one.logit, hit.source)
+        for score, one, hit, _ in ranked
+    )
+    if not ranked or ranked[0][3].margin > search.threshold:
+        null = min((one.null_score for one in found), default=math.inf)
+        return FoundAnswer(None, None, None, 1 - (ranked[0][0] if ranked else 0.0), null, candidates)
+    best = candidates[0]
+    return FoundAnswer(best.text, best.start, best.end, best.score, ranked[0][3].null_score, candidates, best.source)
 
 
 Read = tuple[str, Pieces, list[Window], list[Tensor]]

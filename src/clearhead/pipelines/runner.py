@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import islice, repeat, zip_longest
 from threading import Barrier, Lock
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,10 @@ from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
 from clearhead.text import Tokenizer, Window
 from clearhead.text.windows import cut, room_for, spans
+
+if TYPE_CHECKING:
+    from clearhead.pipelines.question_answering import FoundAnswer
+    from clearhead.pipelines.search.index import Index
 
 Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
@@ -346,7 +350,14 @@ class PerPrompt(Protocol[P, Result]):
 
 
 class PerQuestion(Protocol[P, Result]):
-    """A use of questions and contexts: one of both gives one result."""
+    """A use of questions and contexts: one of both gives one result; an index is one context."""
+
+    @overload
+    def __call__(self, questions: str, contexts: "Index", *args: P.args, **options: P.kwargs) -> "FoundAnswer": ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(
+        self, questions: Collection[str], contexts: "Index", *args: P.args, **options: P.kwargs
+    ) -> "list[FoundAnswer]": ...
 
     @overload
     def __call__(self, questions: str, contexts: str, *args: P.args, **options: P.kwargs) -> Result: ...  # type: ignore[overload-overlap]
@@ -403,7 +414,7 @@ def per_prompt(use: Callable[Concatenate[Self_, Iterable[str], P], Iterator[Resu
     return cast("Use[PerPrompt[P, Result]]", per_text(use))
 
 
-def per_question(use: Callable[Concatenate[Self_, Many, Many, P], Iterator[Result]]) -> Use[PerQuestion[P, Result]]:
+def per_question(use: Callable[Concatenate[Self_, Many, Any, P], Iterator[Result]]) -> Use[PerQuestion[P, Result]]:
     """The same for questions and contexts: many about one, one about many, or as many of both."""
     return cast("Use[PerQuestion[P, Result]]", _of_two(use))
 
@@ -420,7 +431,9 @@ def _of_two(use: Callable[..., Any]) -> Any:
     def call(self: Any, *args: Any, **options: Any) -> Any:
         found = use(self, *args, **options)
         given = {**dict(zip((one, other), args, strict=False)), **options}
-        return as_given(given[other] if isinstance(given[one], str) else given[one], found)
+        # an index is one thing to look in, however much it holds
+        about_many = isinstance(given[one], str) and not hasattr(given[other], "search")
+        return as_given(given[other] if about_many else given[one], found)
 
     return _signed(call, use)
 

@@ -147,7 +147,7 @@ FIRST = Field("first", "First text", "text", required=True)
 SECOND = Field("second", "Second text", "text", required=True)
 QUERY = Field("query", "Query", required=True)
 DOCUMENTS = Field("documents", "Documents, with empty lines between them", "text", required=True)
-METHOD = Field("method", "By", choices=("vectors", "bm25", "hybrid"), default="vectors")
+METHOD = Field("method", "By", choices=("hybrid", "vectors", "bm25"), default="hybrid")
 SENTENCES = Field("sentences", "Sentences", "number", default=3, least=1, most=50)
 
 PAGES = (

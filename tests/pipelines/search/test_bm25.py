@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.pipelines.search.bm25 import Bm25, words
-from clearhead.pipelines.search.ranking import Ranking, best, fuse
+from clearhead.pipelines.search.ranking import best, relevance
 
 texts = st.lists(
     st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=12).map(" ".join), min_size=1, max_size=8
@@ -58,9 +58,20 @@ def test_the_best_are_those_a_sort_gives(scores, top):
     assert found.places.tolist() == sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:top]
 
 
-def test_reciprocal_rank_fusion():
-    first = Ranking(np.array([3, 1]), np.array([9, 8], np.float32))
-    second = Ranking(np.array([1, 2]), np.array([0.5, 0.1], np.float32))
-    found = fuse([first, second], 5)
-    assert found.places.tolist() == [1, 3, 2]
-    np.testing.assert_allclose(found.scores, [1 / 62 + 1 / 61, 1 / 61, 1 / 62], rtol=1e-6)
+def test_shares_are_those_of_the_querys_words():
+    index = Bm25.build(["the bank of the river", "the river", "a bank", "nothing"])
+    assert index.shares("xyzzy").tolist() == [0, 0, 0, 0]
+    shares = index.shares("river bank xyzzy")
+    assert (shares >= 0).all()
+    assert (shares < 1).all()
+    assert shares.argmax() == 0
+    # a word that all have tells less than one that few have
+    assert index.rarity[index.vocabulary["the"]] < index.rarity[index.vocabulary["nothing"]]
+
+
+def test_relevance_is_a_probability_that_grows_with_words_and_meaning():
+    shares, nearness = np.array([0, 0.2, 0.2, 0.9], np.float32), np.array([0, 0, 2, 2], np.float32)
+    found = relevance(shares, nearness, 0.1)
+    assert found.dtype == np.float32
+    assert 0 < found[0] < found[1] < found[2] < found[3] < 1
+    assert relevance(np.float32([0.35]), np.float32([0]), 0.1) == pytest.approx(0.5)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clearhead as ch
+from clearhead.data.documents import Document
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask
 from clearhead.pipelines.search.index import Index
 from pipelines.peers import SENTENCES, peers
@@ -34,7 +35,7 @@ def test_hits_are_slices_of_the_documents_best_first(index, method):
 
 def test_vectors_find_a_passage_by_its_own_words(index):
     for place in range(len(index)):
-        (hit,) = index.search(index.passage(place), top_k=1)
+        (hit,) = index.search(index.passage(place), top_k=1, method="vectors")
         assert hit.text == index.passage(place)
         assert hit.score == pytest.approx(1, abs=1e-5)
 
@@ -47,6 +48,48 @@ def test_many_queries_get_what_each_gets_alone(index, queries):
             assert [hit.text for hit in hits] == [hit.text for hit in index.search(query, top_k=3, method=method)]
 
 
+def test_hybrid_is_the_default_and_its_scores_are_probabilities(index):
+    hits = index.search("the bank of the river", top_k=len(index))
+    assert hits == index.search("the bank of the river", top_k=len(index), method="hybrid")
+    assert all(0 < hit.score < 1 for hit in hits)
+    least = hits[2].score
+    assert index.search("the bank of the river", top_k=9, min_score=least) == hits[:3]
+    assert index.search("the bank of the river", min_score=1) == []
+
+
+def test_words_decide_where_vectors_say_nothing(model):
+    one = model.index(["the bank"])
+    assert one.search("the bank")[0].score > 0.5 > one.search("zebra")[0].score
+    same = model.index(["a bank"] * 5)
+    assert len({hit.score for hit in same.search("a bank")}) == 1
+
+
+def test_what_is_shown_of_an_index_is_short(index, model):
+    assert repr(index) == f"Index({len(index)} passages of {len(DOCUMENTS)} documents, vectors of width 32)"
+    assert repr(Index.build(SENTENCES)).endswith("documents, words only)")
+    shown = model.index([Document("a bank", f"<b>{n}</b>") for n in range(12)])._repr_html_()
+    assert shown.count("<tr>") == 11
+    assert "&lt;b&gt;0&lt;/b&gt;" in shown
+    assert "… 2 more" in shown
+
+
+def test_answers_from_an_index_name_their_document(model):
+    reader = peers("BertForQuestionAnswering", seed=3).ours
+    index = Index.build(SENTENCES)
+    question = "Who lived in London?"
+    found = reader.answer(question, index, threshold=float("inf"), top_k=3)
+    assert found.source == found.candidates[0].source
+    for one in found.candidates:
+        assert SENTENCES[int(one.source)][one.start : one.end] == one.text
+    assert [one.score for one in found.candidates] == sorted((one.score for one in found.candidates), reverse=True)
+    assert list(found.to_dict()) == ["answer", "start", "end", "score", "null_score", "candidates", "source"]
+    several = reader.answer([question, "the bank?"], index, threshold=float("inf"), top_k=3)
+    assert several[0] == found
+    nothing = reader.answer(question, index, threshold=float("-inf"))
+    assert (nothing.text, nothing.source) == (None, None)
+    assert reader.answer("zebra", index).candidates == ()  # no passage shares the word
+
+
 def test_fewer_asked_for_are_the_first_of_more(index):
     for method in ("vectors", "bm25", "hybrid"):
         assert index.search("the bank", top_k=2, method=method) == index.search("the bank", top_k=6, method=method)[:2]
@@ -56,7 +99,9 @@ def test_approximate_search_finds_the_same_in_a_small_index(index):
     exact, near = (index.search("the bank", top_k=5, method="vectors", approximate=asked) for asked in (False, True))
     assert [hit.text for hit in near] == [hit.text for hit in exact]
     np.testing.assert_allclose([hit.score for hit in near], [hit.score for hit in exact], atol=1e-5)
-    assert index.search("the bank", approximate=True, method="hybrid")
+    both = [index.search("the bank", top_k=5, approximate=asked) for asked in (False, True)]
+    assert [hit.text for hit in both[0]] == [hit.text for hit in both[1]]
+    np.testing.assert_allclose([hit.score for hit in both[0]], [hit.score for hit in both[1]], atol=1e-4)
     assert len(index.search("the bank", top_k=500, method="vectors", approximate=True)) <= len(index)
 
 
@@ -102,14 +147,14 @@ def test_an_index_of_another_model_is_refused(index, model, tmp_path):
     with pytest.raises(BadInput, match="built with another model, of width 32; load that model, or build"):
         Index.load(tmp_path / "index", other)
     Index.build(SENTENCES).save(tmp_path / "words")
-    with pytest.raises(BadInput, match="was built without a model"):
-        Index.load(tmp_path / "words", model)
+    assert Index.load(tmp_path / "words", model).search("London")[0].source == "4"
 
 
 def test_without_a_model_words_can_be_searched(index, tmp_path):
     index.save(tmp_path)
     loaded = Index.load(tmp_path)
     assert loaded.search("the bank", method="bm25") == index.search("the bank", method="bm25")
+    assert loaded.search("the bank") == loaded.search("the bank", method="bm25")
     with pytest.raises(NotFound, match="loaded without its model"):
         loaded.search("the bank", method="vectors")
     alone = Index.build(SENTENCES)

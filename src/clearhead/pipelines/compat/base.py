@@ -52,6 +52,9 @@ class Pipeline(Generic[Chosen]):
         self._check()
         self._choose({})
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
     def _check(self) -> None:
         """Refuse a model that cannot do the task."""
         if self.head is not None:

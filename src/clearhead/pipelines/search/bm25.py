@@ -59,13 +59,17 @@ class Bm25:
         return cls(vocabulary, starts, _ints(passages)[order], _ints(counts)[order], _ints(lengths))
 
     @cached_property
+    def rarity(self) -> NDArray[np.float64]:
+        """What each word counts, (V,), the more the fewer passages have it."""
+        frequencies = np.diff(self.starts)
+        return np.asarray(np.log1p((len(self.lengths) - frequencies + 0.5) / (frequencies + 0.5)))
+
+    @cached_property
     def weights(self) -> NDArray[np.float32]:
         """What each posting adds to its passage's score, (M,)."""
-        frequencies = np.diff(self.starts)
-        rarity = np.log1p((len(self.lengths) - frequencies + 0.5) / (frequencies + 0.5))
         length = self.lengths / (self.lengths.sum() / max(len(self.lengths), 1) or 1)
         saturation = self.counts / (self.counts + K1 * (1 - B + B * length[self.passages]))
-        return (rarity.repeat(frequencies) * saturation).astype(np.float32)
+        return (self.rarity.repeat(np.diff(self.starts)) * saturation).astype(np.float32)
 
     def scores(self, query: str) -> NDArray[np.float32]:
         """The score of every passage, (P,); a word that the query has twice counts twice."""
@@ -75,6 +79,14 @@ class Bm25:
                 postings = slice(self.starts[term], self.starts[term + 1])
                 scores[self.passages[postings]] += self.weights[postings]
         return scores
+
+    def shares(self, query: str) -> NDArray[np.float32]:
+        """Of the query's words, counted by their rarity, how much each passage has, (P,): from 0 up to 1.
+
+        Words that no passage has count for nothing: no passage could be better for them.
+        """
+        known = [self.vocabulary[word] for word in words(query) if word in self.vocabulary]
+        return self.scores(query) / np.float32(self.rarity[known].sum() or 1)
 
     def rank(self, queries: Sequence[str], top: int) -> list[Ranking]:
         """The `top` passages for each query; those that share no word with it are left out."""

@@ -20,6 +20,7 @@ from clearhead.io import (
     Record,
     check_file,
     decompressed,
+    html_table,
     naming,
     parse_json,
     read_json,
@@ -30,7 +31,7 @@ from clearhead.io import (
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
-from clearhead.pipelines.search.ranking import Ranking, fuse, rerank
+from clearhead.pipelines.search.ranking import Ranking, best, relevance, rerank
 from clearhead.pipelines.search.vectors import Embed, VectorSearch
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class SearchOptions(TypedDict, total=False):
 
     top_k: int
     method: Method | None
+    min_score: float | None
     rerank_with: Model | None
     approximate: bool
 
 
 _CANDIDATES = 100  # that each of two rankings puts forward, and that a cross-encoder reads
+_SHOWN = 10  # documents in a notebook
 _FORMAT = 1
 _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
 
@@ -57,7 +60,8 @@ _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.j
 class Hit(Record):
     """A passage that was found: a verbatim slice, document[start:end], of the document that `source` names.
 
-    The score is a cosine, a BM25 score, a sum of reciprocal ranks, or a cross-encoder's, as the search was asked.
+    The score is how probable it is that the passage is what was looked for (hybrid), a cosine (vectors), BM25's, or a
+    cross-encoder's, as the search was asked.
     """
 
     text: str
@@ -103,6 +107,18 @@ class Index:
     def __len__(self) -> int:
         return len(self.spans)
 
+    def __repr__(self) -> str:
+        width = "words only" if self.vectors is None else f"vectors of width {self.vectors.vectors.shape[1]}"
+        return f"Index({len(self):,} passages of {len(self.documents):,} documents, {width})"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the first documents, and how many passages each has."""
+        shown = self.documents[:_SHOWN]
+        counts = np.bincount(self.spans[:, 0], minlength=len(self.documents))
+        rows = [(one.source, f"{len(one.text):,}", f"{count:,}") for one, count in zip(shown, counts, strict=False)]
+        more = len(self.documents) - len(shown)
+        return html_table(repr(self), ("document", "characters", "passages"), rows, more)
+
     def passage(self, place: int) -> str:
         """The text of a passage."""
         number, start, end = self.spans[place].tolist()
@@ -120,25 +136,32 @@ class Index:
         *,
         top_k: int = 10,
         method: Method | None = None,
+        min_score: float | None = None,
         rerank_with: Model | None = None,
         approximate: bool = False,
     ) -> list[Hit] | list[list[Hit]]:
         """The `top_k` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
 
-        The default is vectors, where there are some; hybrid fuses both rankings. `rerank_with` is a cross-encoder that
-        reads the best 100 again; `approximate` finds vectors through a graph that is made at the first such search.
+        The default is hybrid, where there are vectors and their model: words and meaning together, with scores that are
+        probabilities, so that `min_score=0.5` leaves what is more likely right than not. `rerank_with` is a
+        cross-encoder that reads the best 100 again; `approximate` finds vectors through a graph that is made at the
+        first such search.
         """
         asked = list(listed(queries))
         require(top_k > 0, f"top_k={top_k} passages cannot be given; choose 1 or more", BadInput)
         require(all(query.strip() for query in asked), "the query is empty; give some words", BadInput)
-        chosen = method or ("bm25" if self.vectors is None else "vectors")
+        chosen = method or ("bm25" if self.vectors is None or self.vectors.embed is None else "hybrid")
         rankings = self._rank(asked, top_k if rerank_with is None else max(top_k, _CANDIDATES), chosen, approximate)
         if rerank_with is not None:
             rankings = [
                 rerank(rerank_with, query, [self.passage(place) for place in ranking.places], ranking, top_k)
                 for query, ranking in zip(asked, rankings, strict=True)
             ]
-        hits = [[self._hit(*pair) for pair in zip(*ranking, strict=True)] for ranking in rankings]
+        least = -np.inf if min_score is None else min_score
+        hits = [
+            [self._hit(place, score) for place, score in zip(*ranking, strict=True) if score >= least]
+            for ranking in rankings
+        ]
         return hits[0] if isinstance(queries, str) else hits
 
     def _rank(self, queries: list[str], top_k: int, method: str, approximate: bool) -> list[Ranking]:
@@ -150,9 +173,19 @@ class Index:
             raise BadInput("this index was built without a model; build it with one, or search with method='bm25'")
         if method == "vectors":
             return self.vectors.rank(queries, top_k, approximate=approximate)
+        if not approximate:
+            found = zip(queries, self.vectors.nearness(queries), strict=True)
+            return [
+                best(relevance(self.words.shares(query), near, self.vectors.weight), top_k) for query, near in found
+            ]
         depth = max(top_k, _CANDIDATES)
-        near = self.vectors.rank(queries, depth, approximate=approximate)
-        return [fuse(pair, top_k) for pair in zip(near, self.words.rank(queries, depth), strict=True)]
+        pairs = zip(self.vectors.rank(queries, depth, approximate=True), self.words.rank(queries, depth), strict=True)
+        places = [np.union1d(near.places, shared.places) for near, shared in pairs]
+        found_at = zip(queries, places, self.vectors.nearness(queries, places), strict=True)
+        scores = (
+            (at, relevance(self.words.shares(query)[at], near, self.vectors.weight)) for query, at, near in found_at
+        )
+        return [best(score, top_k).at(at) for at, score in scores]
 
     def _hit(self, place: np.int64, score: np.float32) -> Hit:
         number, start, end = self.spans[place].tolist()
@@ -182,7 +215,10 @@ class Index:
 
     @classmethod
     def load(cls, folder: str | Path, model: Model | None = None) -> Index:
-        """Read a saved index, to be searched with the model that built it; without one, by words only."""
+        """Read a saved index, to be searched with the model that built it; without one, by words only.
+
+        One that was built without a model is searched by words, whatever model is given.
+        """
         folder = Path(folder)
         arrays = _read_arrays(folder)
         documents = _read_documents(folder / _DOCUMENTS)
@@ -191,9 +227,7 @@ class Index:
         _check_arrays(arrays, documents, len(vocabulary), folder)
         words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
         vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
-        if model is not None:
-            if vectors is None:
-                raise BadInput(f"{folder} was built without a model; search it with method='bm25'")
+        if model is not None and vectors is not None:
             vectors = vectors.of(_embedder(model, None))
         return cls(documents, arrays["spans"], words, vectors)
 

@@ -1,4 +1,4 @@
-"""The best of many scores, two rankings fused, and a cross-encoder's second ranking."""
+"""The best of many scores, two kinds of score made one, and a cross-encoder's second ranking."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 _RELEVANT = ("relevant", "relevance", "entailment", "yes", "true")
-_RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)
+_SLOPE, _EVEN = 6.0, 0.35
 
 
 class Ranking(NamedTuple):
@@ -21,6 +21,10 @@ class Ranking(NamedTuple):
 
     places: NDArray[np.int64]
     scores: NDArray[np.float32]
+
+    def at(self, places: NDArray[np.int64]) -> "Ranking":
+        """The same of passages that stand at these places among all."""
+        return Ranking(places[self.places], self.scores)
 
 
 def best(scores: NDArray[np.float32], top: int) -> Ranking:
@@ -35,15 +39,14 @@ def best(scores: NDArray[np.float32], top: int) -> Ranking:
     return Ranking(order, scores[order])
 
 
-def fuse(rankings: Sequence[Ranking], top: int) -> Ranking:
-    """Reciprocal rank fusion: a passage scores the sum of 1 / (60 + rank) over the rankings that found it."""
-    places = np.unique(np.concatenate([ranking.places for ranking in rankings]))
-    scores = np.zeros(len(places), np.float32)
-    for ranking in rankings:
-        where = np.searchsorted(places, ranking.places)
-        scores[where] += 1 / (_RANK_CONSTANT + np.arange(1, len(where) + 1, dtype=np.float32))
-    found = best(scores, top)
-    return Ranking(places[found.places], found.scores)
+def relevance(shares: NDArray[np.float32], nearness: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
+    """How probable it is that passages are what a query looks for, by their words and their meaning together.
+
+    `shares` are those of the query's words that each passage has (`Bm25.shares`), `nearness` how many standard
+    deviations its cosine is above that of any passage. What both weigh, and which sum is as likely right as not, was
+    fitted to searches whose answers are known: see docs/search.md.
+    """
+    return np.reciprocal(1 + np.exp(-_SLOPE * (shares + weight * nearness - _EVEN)), dtype=np.float32)
 
 
 def rerank(model: "Model", query: str, passages: Sequence[str], ranking: Ranking, top: int) -> Ranking:
