@@ -179,3 +179,20 @@ def test_damage_is_named(tmp_path: Path) -> None:
     (shards.folder / "manifest.json").write_text("{", "utf-8")
     with pytest.raises(BadInput, match="is not JSON"):
         Shards(shards.folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"complete": True},
+        {"made_of": {}, "complete": True, "shards": 3},
+        {"made_of": {}, "complete": True, "shards": [{}]},
+        {"made_of": {}, "complete": True, "shards": [{"tokens": "many"}]},
+        {"made_of": [], "complete": True, "shards": []},
+    ],
+)
+def test_a_manifest_of_the_wrong_shape(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(BadInput, match="delete the folder"):
+        Shards(tmp_path)

@@ -78,7 +78,7 @@ def _changed(rng: random.Random, content: Any) -> Any:
     elif act < 0.55:
         parent[key] = [parent[key]] * rng.choice((1, 2, 40))
     elif act < 0.56:
-        for _ in range(rng.choice((70, 500))):
+        for _ in range(rng.choice((70, 200))):
             parent[key] = [parent[key]]
     else:
         parent[key] = any_value(rng)

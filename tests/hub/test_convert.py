@@ -194,3 +194,9 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     save_file({"a": torch.ones(1)}, tmp_path / "model.safetensors")
     with pytest.raises(BadInput, match="is safetensors already"):
         convert(tmp_path / "model.safetensors")
+
+
+def test_a_tensor_that_shows_its_numbers_without_end(tmp_path):
+    torch.save({"weight": torch.zeros(1).expand(2**40)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(BadCheckpoint, match=r"its tensors take 4,398,046,511,104 bytes, the file has"):
+        convert(tmp_path)

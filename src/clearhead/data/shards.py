@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clearhead.data.batch import Ints, Item, chunks
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import Stream, rng
-from clearhead.errors import BadInput, ClearheadError, NotFound, require
+from clearhead.errors import BadConfig, BadInput, ClearheadError, NotFound, require, typed
 from clearhead.io import Progress, naming, read_object, staged, write_json
 from clearhead.text.encoding import Special, TemplateItems
 from clearhead.text.sentences import split_sentences
@@ -124,7 +124,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder of shards."""
     there = (folder / MANIFEST).exists()
     require(there, f"{folder} holds no shards ({MANIFEST} is not there); tokenise a corpus into it.", NotFound)
-    return read_object(folder / MANIFEST, BadInput)
+    manifest = read_object(folder / MANIFEST, BadInput)
+    wanted = {"made_of": dict[str, Any], "complete": bool, "shards": list[dict[str, int]]}
+    try:
+        for name, hint in wanted.items():
+            typed(manifest.get(name), hint, f"{folder / MANIFEST}: {name}")
+    except BadConfig as error:
+        raise BadInput(f"{error}; delete the folder and tokenise again.") from None
+    whole = all({"tokens", "sentences", "documents", "read"} <= shard.keys() for shard in manifest["shards"])
+    require(whole, f"{folder / MANIFEST} does not say what a shard holds; delete the folder.", BadInput)
+    return manifest
 
 
 def file_name(shard: int, part: str) -> str:

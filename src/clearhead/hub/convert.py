@@ -103,6 +103,10 @@ def _read(file: Path) -> dict[str, Tensor]:
     for name, value in content.items():
         plain = isinstance(name, str) and _is_plain(value)
         require(plain, f"{file}: {name!r} is not a plain tensor with a name; save a state_dict", BadCheckpoint)
+    # a tensor may show the same numbers any number of times; written out, these would fill the disk
+    size, stored = sum(value.numel() * value.element_size() for value in content.values()), file.stat().st_size
+    fits = size <= 4 * stored + 2**20
+    require(fits, f"{file}: its tensors take {size:,} bytes, the file has {stored:,}; save a state_dict", BadCheckpoint)
     return content
 
 

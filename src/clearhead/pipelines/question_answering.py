@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, require
 from clearhead.io import Progress, Record
 from clearhead.pipelines.runner import per_token, read_windows, through
 from clearhead.text import Pieces, Window
@@ -45,7 +45,10 @@ class SpanTable:
             part = logits[first : first + len(passage)]
             torch.maximum(part, start[:, None] + ends, out=part)
         # [CLS] is the first token of every family that reads pairs
-        return cls(logits, min(float(table[0].sum()) for _, _, table in windows))
+        null = min(float(table[0].sum()) for _, _, table in windows)
+        finite = math.isfinite(null) and not bool((logits.isnan() | (logits == torch.inf)).any())
+        require(finite, "the model computes numbers that are not finite; its weights are damaged", BadCheckpoint)
+        return cls(logits, null)
 
     def best(self) -> Iterator[tuple[int, int, float]]:
         """First piece, last piece and logit of every span, the best first."""
