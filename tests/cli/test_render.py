@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from clearhead.cli import render
-from clearhead.cli.render import Mark, as_json_line, bar, difference, in_colour, in_context, marked
+from clearhead.cli.render import Mark, aligned, as_json_line, bar, difference, in_colour, in_context, marked
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 
@@ -88,6 +88,18 @@ def test_every_verb_on_a_terminal(run, terminal, tmp_path):
         assert "\x1b[" in out
     plain = run("classify", SENTENCES[0], "-m", labels, "--json")[1]
     assert "\x1b[" not in plain
+
+
+def test_tables_are_aligned_in_colour_or_not(monkeypatch, capsys):
+    head, rows = ("class", "f1"), [("yes", "100.00"), ("n\x1bo", "1.00")]
+    plain = list(aligned(head, rows))
+    assert plain == ["", "class      f1", "yes    100.00", "n\x1bo      1.00"]
+    monkeypatch.setattr(render, "in_colour", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    render.print_rows([({}, aligned(head, rows))], as_json=False)
+    out = capsys.readouterr().out
+    assert "\x1b[1m" in out  # the head is bold
+    assert "n\ufffdo" in out  # and what a terminal would obey is not
 
 
 def test_a_number_that_is_not_finite_is_null():

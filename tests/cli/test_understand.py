@@ -116,6 +116,14 @@ def test_tag(run):
     assert words.count("\n") == len(pair.ours.tag(SENTENCES[2]).words)
 
 
+def test_plain_tags_are_shown_word_by_word(run):
+    folder = peers("BertForTokenClassification", ("DET", "NOUN", "VERB")).folder
+    lines = run("tag", "The animal was tired", "-m", folder)[1].splitlines()
+    assert [line.split()[2] for line in lines] == ["The", "animal", "was", "tired"]
+    assert json.loads(run("tag", "The animal", "-m", folder, "--json")[1])["entities"] == []
+    assert "words" not in json.loads(run("tag", "The animal", "-m", folder, "--json", "--no-words")[1])
+
+
 def test_tag_says_the_line_or_reads_the_whole_document(run, tmp_path):
     pair = peers("BertForTokenClassification", TAGS)
     file = tmp_path / "art.txt"

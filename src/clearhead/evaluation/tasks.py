@@ -68,7 +68,7 @@ class Evaluation:
                 gold = gold[0] if gold else ""
                 rows.append({"predicted": gold, "candidates": [(gold, 1.0), ("", 0.0)]})
             else:
-                rows.append({"predicted": gold})
+                rows.append({"predicted": gold, "score": 1.0})
         return self.score(examples, rows, labels)
 
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_measured_is_said_before_the_first_step(base, tmp_path, k
 def test_a_metric_that_the_task_does_not_give(base, tmp_path):
     data = write(tmp_path / "train.jsonl", CLASSES)
     with pytest.raises(
-        BadConfig, match="the task classify gives no 'bleu' for metric; it gives accuracy, f1, matthews"
+        BadConfig, match="the task classify gives no 'bleu' for metric; it gives accuracy, f1, matthews, cal"
     ):
         finetune("classify", base, data, tmp_path, dev=data, recipe=Finetune(train=Settings(steps=1, metric="bleu")))
 
