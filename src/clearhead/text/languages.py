@@ -12,6 +12,12 @@ from clearhead.errors import BadInput, require
 _CODE = re.compile(r"(?P<own>[a-z]{2,3}_[A-Z][A-Za-z]{1,3})|__(?P<m2m>[a-z]{2,3})__|>>(?P<opus>[^<>\s]+)<<")
 _ENGLISH = ("eng_Latn", "en_XX", "en")  # what these models take a source for, if nothing is said
 _NEAR = 5
+# codes of two letters (ISO 639-1) whose three letters in NLLB begin otherwise, or are those of the usual variety
+_PAIRS = """ar:arb az:azj bn:ben bs:bos cs:ces es:spa et:est fa:pes ga:gle gd:gla gl:glg hr:hrv id:ind is:isl ja:jpn
+ka:kat kk:kaz kn:kan ko:kor ky:kir lt:lit lv:lvs mg:plt mk:mkd ml:mal mn:khk mr:mar ms:zsm mt:mlt my:mya ne:npi nl:nld
+no:nob pa:pan pl:pol ps:pbt pt:por sk:slk sl:slv sq:als sr:srp sv:swe sw:swh tl:tgl tr:tur yi:ydd"""
+_LONG = dict(pair.split(":") for pair in _PAIRS.split())
+
 
 # before a source, after its end, or before it and naming the target's language instead of its own
 Place = Literal["before", "after", "target"]
@@ -71,8 +77,11 @@ class Languages:
 
 def _near(code: str, known: list[str]) -> list[str]:
     """Codes that begin like this one, which may lack the script or the country, or that are spelt like it."""
-    small = code.lower()
-    alike = [one for one in known if small and (one.lower().startswith(small) or small.startswith(one.lower()))]
+    small = code.lower().partition("-")[0]
+    long = _LONG.get(small)
+    alike = [one for one in known if long is not None and one.startswith(long)]
+    if small and not alike:
+        alike = [one for one in known if one.lower().startswith(small) or small.startswith(one.lower())]
     spelt = get_close_matches(code, known, n=_NEAR, cutoff=0.6)
     return list(dict.fromkeys([*alike, *spelt]))[:_NEAR]
 

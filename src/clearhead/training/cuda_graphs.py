@@ -101,7 +101,8 @@ class _Graphs:
 
     def __call__(self, ids: Tensor, layout: Packed, beside: Any = None) -> Tensor:
         """Do what the encoder does."""
-        known = self._reads or beside is None or isinstance(beside, Tensor)  # what else is read has no place here
+        # an encoder is given segments, an encoder–decoder a source; what else is read has no place here
+        known = beside is None or isinstance(beside, Tensor) != self._reads
         if self.busy or not known or not (self._encoder.training and torch.is_grad_enabled()) or self._watched():
             return self._forward(ids, layout, beside)
         limit, source = self._encoder.max_length, beside if self._reads else None
