@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
+from inspect import isfunction, signature
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -45,6 +46,10 @@ class BadInput(ClearheadError, ValueError):
 
 class InputTooLong(BadInput):
     """More tokens than the model has positions."""
+
+
+class UnknownOption(BadInput, TypeError):
+    """A keyword that a function does not have; the sentence names the nearest that it has."""
 
 
 class BadConfig(ClearheadError, ValueError):
@@ -196,6 +201,51 @@ def check_ids(wanted: Iterable[str], given: Collection[str], what: str) -> None:
         raise BadInput(f"{len(missing)} ids have no {what}, the first is {missing[0]!r}; give one for each id.")
 
 
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not known: the nearest known one, or all of them."""
+    from difflib import get_close_matches  # here, since few runs misspell
+
+    there = list(known)
+    meant = get_close_matches(name.lower(), there, n=1, cutoff=0.6)
+    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(there)}" if there else "there are none"
+
+
+def check_options(given: Iterable[str], known: Collection[str], what: str) -> None:
+    """Refuse the name of an option that is not known; `what` is what it was given to."""
+    for name in given:
+        require(name in known, f"{name} is no option of {what}; {near(name, known)}", UnknownOption)
+
+
+def keywords(use: Callee) -> Callee:
+    """Let a function, or all public methods of a class and its making, name the option that was meant by a wrong one.
+
+    What takes any keyword (`**options`) checks its own; what has no option is left as it is.
+    """
+    if isinstance(use, type):
+        for name, member in list(vars(use).items()):
+            plain = member.__func__ if isinstance(member, classmethod) else member
+            if (name == "__init__" or not name.startswith("_")) and isfunction(plain):
+                checked = keywords(plain)
+                setattr(use, name, classmethod(checked) if isinstance(member, classmethod) else checked)
+        return use
+    target: Any = use
+    parameters = signature(target).parameters.values()
+    optional = any(one.kind is one.KEYWORD_ONLY or one.default is not one.empty for one in parameters)
+    if not optional or any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return use
+    named = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY and one.name not in ("self", "cls")]
+    known = {*named, *getattr(target, "older_names", ())}
+    owner = target.__qualname__.removesuffix(".__init__")
+
+    @wraps(target)
+    def call(*args: Any, **options: Any) -> Any:
+        if options and not options.keys() <= known:
+            check_options(options.keys() - known, named, owner)
+        return target(*args, **options)
+
+    return cast("Callee", call)
+
+
 def renamed(**names: str) -> Callable[[Callee], Callee]:
     """Let a function, or a class when it is made, take keywords by their `old="new"` names for one more release."""
 
@@ -212,6 +262,7 @@ def renamed(**names: str) -> Callable[[Callee], Callee]:
                 options[new] = options.pop(old)
             return target(*args, **options)
 
+        call.older_names = names  # type: ignore[attr-defined]  # which `keywords` lets pass
         if isinstance(use, type):
             use.__init__ = call  # type: ignore[misc]
             return use

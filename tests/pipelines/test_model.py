@@ -11,6 +11,8 @@ from clearhead.errors import BadInput, NotFound
 from clearhead.nn import fused
 from clearhead.nn.lora import LoRA, add_lora
 from conftest import SENTENCES as TEXTS
+from pipelines.peers import SENTENCES, peers
+from pipelines.writers import recurrent_folder, translator
 
 
 def test_save_and_load_give_the_same_model(model, folder):
@@ -144,3 +146,26 @@ def test_a_skill_that_goes_elsewhere_leaves_the_encoder_where_it_is(stand_in):
     assert spam.device.type == "meta"
     assert model.device.type == "cpu"
     np.testing.assert_allclose(model.embed(TEXTS[0]), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "torch.float16", torch.float64])
+def test_loaded_as_precisely_as_asked(tmp_path, dtype):
+    wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype.removeprefix("torch."))
+    folders = [peers(f"{name}ForMaskedLM").folder for name in ("Bert", "MPNet", "DebertaV2")]
+    for folder in folders:
+        found, exact = ch.load(folder, dtype=dtype), ch.load(folder)
+        assert next(found.network.parameters()).dtype == wanted
+        np.testing.assert_allclose(found.embed(SENTENCES), exact.embed(SENTENCES), atol=0.2)
+        assert found.fill(f"wear a {found.tokenizer.mask_token}").predictions
+    translator("seq2seq-lstm-additive").save(tmp_path / "translator")
+    for folder, use in (
+        (tmp_path / "translator", lambda model: model.translate("the animal was tired")),
+        (recurrent_folder("rnnlm-gru", tmp_path / "rnnlm"), lambda model: model.generate("the", max_new_tokens=3)),
+    ):
+        model = ch.load(folder, dtype=dtype)
+        assert {parameter.dtype for parameter in model.network.parameters()} == {wanted}
+        assert use(model).text
+    with pytest.raises(BadInput, match="dtype='bf16' is not known; choose float32, float16 or bfloat16"):
+        ch.load(folder, dtype="bf16")
+    with pytest.raises(BadInput, match=r"dtype=torch\.int8 is not known"):
+        ch.load(folder, dtype=torch.int8)

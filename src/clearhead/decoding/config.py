@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 import torch
 from torch import Tensor
 
-from clearhead.errors import BadInput, renamed, require, typed
+from clearhead.errors import BadInput, check_options, renamed, require, typed
 
 
 def check_whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> None:
@@ -223,9 +223,8 @@ def generation_config(**options: Unpack[GenerationOptions]) -> GenerationConfig:
 
     What would change nothing is refused: a seed without sampling, a length penalty without beams.
     """
-    known = [*GenerationOptions.__annotations__, "num_return_sequences"]
-    for name in options:
-        require(name in known, f"{name} is no option of writing; there are {', '.join(known)}", BadInput)
+    known = [*GenerationOptions.__annotations__, "max_new_tokens", "num_return_sequences"]
+    check_options(options, known, "writing")
     given: dict[str, Any] = {**options}
     temperature, top_k, top_p = (given.pop(name, None) for name in ("temperature", "top_k", "top_p"))
     if temperature is not None or top_k not in (None, 0) or top_p not in (None, 1.0):

@@ -54,10 +54,10 @@ def recurrent_checkpoint(family: str, network: nn.Module, tokenizer: Tokenizer) 
 
 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """Read a checkpoint folder; nothing in it can choose code to run. A recurrent network stays as it was saved."""
+    """Read a checkpoint folder; nothing in it can choose code to run."""
     description = read_config(folder)
-    recurrent = description.family in RECURRENT_FAMILIES
-    return _read_recurrent(folder, description) if recurrent else _read_transformer(folder, description, dtype)
+    read = _read_recurrent if description.family in RECURRENT_FAMILIES else _read_transformer
+    return read(folder, description, dtype)
 
 
 def read_outline(folder: Path) -> Checkpoint:
@@ -417,7 +417,7 @@ def write_sentence_vector(sentence: SentenceVector, width: int, folder: Path) ->
     write_json({"word_embedding_dimension": width, **switches}, folder / "1_Pooling" / CONFIG)
 
 
-def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
+def _read_recurrent(folder: Path, description: Description, dtype: torch.dtype) -> Checkpoint:
     """No Hugging Face library knows these models, so that tensors keep the names of the network's parameters."""
     build = RECURRENT_FAMILIES[description.family].network
     with torch.device("meta"), Uninitialised(read_sizes(folder)):
@@ -432,7 +432,7 @@ def _read_recurrent(folder: Path, description: Description) -> Checkpoint:
         for name, tensor in _tensors(network).items():
             tensor.copy_(theirs[name])
     tokenizer = _read_tokenizer(folder, description, needed=True)
-    return Checkpoint(description=description, network=network.eval(), tokenizer=tokenizer)
+    return Checkpoint(description=description, network=network.to(dtype).eval(), tokenizer=tokenizer)
 
 
 def _write_recurrent(checkpoint: Checkpoint, folder: Path, *, own: bool, overwrite: bool) -> None:

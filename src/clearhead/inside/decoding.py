@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output, Recorder, Step
-from clearhead.errors import BadInput, renamed, require
+from clearhead.errors import BadInput, keywords, renamed, require
 from clearhead.inside.page import View, check_length, rounded
 from clearhead.nn.alignment import AttentionContext
 from clearhead.nn.attention import scaled_dot_product
@@ -26,6 +26,7 @@ LIMIT = 128  # tokens read; the page holds what every step attended of them
 
 
 @renamed(beams="num_beams", longest="max_new_tokens", top="top_k")
+@keywords
 def decoding(model: Model, text: str, *, num_beams: int = 1, max_new_tokens: int = 32, top_k: int = 5) -> View:
     """Show how a model decodes after a prompt, or beside a source: the steps of the best text, and all that was tried.
 

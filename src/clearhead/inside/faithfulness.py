@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, keywords, require
 from clearhead.inside.attribution import METHODS, Target, Use, target_of
 from clearhead.inside.page import View, rounded
 from clearhead.pipelines.model import Model
@@ -20,6 +20,7 @@ SHUFFLES = 5
 TIE = 0.005  # of two areas: too little to prefer one method
 
 
+@keywords
 def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = None, target: str | None = None) -> View:
     """Show which tokens an answer came from: a class, the answer to a question (the pair is its context), or a mask.
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.errors import BadInput, WrongTask, keywords, require
 from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.inside.trace import encoded
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
@@ -23,6 +23,7 @@ MAX_POSITIONS = 256  # a table of similarities grows with their square
 PAIRS = "pair of features"
 
 
+@keywords
 def summed_input(model: Model, text: str, pair: str | None = None, *, features: int = 64) -> View:
     """Show the pieces of a text and the sum that the first layer gets; of each vector the first `features`."""
     require(features > 0, f"features={features} cannot be shown; choose 1 or more", BadInput)
@@ -75,6 +76,7 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
     return {name: part.float().cpu() for name, part in parts.items()}
 
 
+@keywords
 def position_tables(model: Model | None = None, *, length: int = 64, width: int = 64) -> View:
     """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too."""
     fits = 1 < length <= MAX_POSITIONS

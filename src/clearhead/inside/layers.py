@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput, WrongTask, renamed, require
+from clearhead.errors import BadInput, WrongTask, keywords, renamed, require
 from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
@@ -27,6 +27,7 @@ LIMIT = 128  # tokens; there is a table of their squares for every layer
 
 
 @renamed(top="top_k")
+@keywords
 def through_layers(model: Model, text: str, pair: str | None = None, *, features: int = 48, top_k: int = 5) -> View:
     """Show the hidden states of every layer: similarity, the `top_k` tokens a head would say, choices of features."""
     require(top_k > 0, f"top_k={top_k} tokens cannot be shown; choose 1 or more", BadInput)

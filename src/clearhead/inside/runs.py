@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import BadInput, NotFound, keywords, require
 from clearhead.inside.page import View
 from clearhead.training.monitor import METRICS, read_rows
 
@@ -14,6 +14,7 @@ POINTS = 500  # of one curve; more are not seen, so neighbours are averaged
 LIMIT = 12  # runs; more colours cannot be told apart
 
 
+@keywords
 def training_runs(folders: Sequence[str | os.PathLike[str]]) -> View:
     """Show the runs in these folders, each the output folder of a recipe or its "run" folder.
 

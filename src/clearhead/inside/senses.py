@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, keywords, require
 from clearhead.inside.layers import layer_states
 from clearhead.inside.page import View, cosines, rounded
 from clearhead.io import read_json
@@ -24,6 +24,7 @@ LIMIT = 100  # occurrences; a table of their squares is kept for every layer
 EXAMPLES: dict[str, dict[str, list[str]]] = read_json(Path(__file__).with_name("senses.json"))
 
 
+@keywords
 def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> View:
     """Show the occurrences of a word in texts, or in texts by sense: {"money": […], "river": […]}.
 

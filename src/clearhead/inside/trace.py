@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, keywords, require
 from clearhead.hub.checkpoint import export_tokenizer
 from clearhead.inside.attention_view import heads_view, step_view
 from clearhead.inside.page import View
@@ -178,6 +178,7 @@ def _check_index(name: str, index: int, count: int, owner: str) -> None:
     require(0 <= index < count, f"{name} {index} does not exist, {owner} has {name}s 0 to {count - 1}", BadInput)
 
 
+@keywords
 def trace(model: Model, text: str, pair: str | None = None) -> Trace:
     """Run the model once over a text, or a pair of texts, and keep every number on the way.
 

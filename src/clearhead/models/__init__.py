@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from clearhead.errors import keywords
 from clearhead.models import (
     albert,
     bart,
@@ -85,3 +86,6 @@ RECURRENT_FAMILIES = {
     "elmo": RecurrentFamily(elmo.ElmoConfig, elmo.Elmo),
     "word2vec": RecurrentFamily(word2vec.Word2VecConfig, word2vec.Word2Vec),
 }
+
+for _kind in {*(one.config for one in ALL_FAMILIES.values()), *(one.config for one in RECURRENT_FAMILIES.values())}:
+    keywords(_kind)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOptions, with_beams, with_usual
-from clearhead.errors import BadInput, NotFound, WrongTask, renamed, require
+from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import Description, read_config
@@ -66,16 +66,18 @@ _CAN = {
 }
 
 
+@keywords
 def load(
     source: str | Path | None = None,
     *,
     skill: str | Path | None = None,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
 ) -> Model:
     """Load the built-in model, a checkpoint folder, or a model on the Hugging Face hub ("owner/name").
 
-    With a `skill`, the model for that skill alone.
+    With a `skill`, the model for that skill alone. `dtype` is what it computes with: "float32", "float16", "bfloat16",
+    "float64", or torch's own name for one.
 
     >>> import clearhead
     >>> model = clearhead.load()
@@ -85,10 +87,19 @@ def load(
     ('ham', 'spam')
     """
     folder = builtin_folder() if source is None else find(source)
-    model = Model(read_folder(folder, dtype), folder)
+    model = Model(read_folder(folder, precision(dtype)), folder)
     named = None if source is None else folder.resolve()
     model._origin = _Origin(named, weights_state(folder), _Origin.state(model.network))
     return (model if skill is None else model.skill(skill)).to(device)
+
+
+def precision(asked: torch.dtype | str, name: str = "dtype") -> torch.dtype:
+    """The type of number to compute with; `name` is what the user calls it."""
+    found: Any = getattr(torch, asked.removeprefix("torch."), None) if isinstance(asked, str) else asked
+    fits = isinstance(found, torch.dtype) and found.is_floating_point and found.itemsize > 1
+    told = f"{name}={asked if isinstance(asked, torch.dtype) else repr(asked)} is not known"
+    require(fits, f"{told}; choose float32, float16 or bfloat16", BadInput)
+    return found
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows; a thread of the parent ma
     )
 
 
+@keywords
 class Model:
     """A loaded checkpoint, ready to use: a Transformer, or a recurrent network, which only translates or generates.
 

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import tokenizers
 from tokenizers import models, normalizers
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, explained, require, valid_text
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, explained, keywords, require, valid_text
 from clearhead.io import naming, read_object, staged, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
@@ -34,6 +34,7 @@ _MOST_IDS = 2**24
 ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
 
 
+@keywords
 class Tokenizer:
     """Turns text into pieces, and puts the special tokens of its family round them. Never truncates, never pads.
 
@@ -287,6 +288,12 @@ class Tokenizer:
     def sep_id(self) -> int:
         """Id of the token that ends a text."""
         return self._special_id("sep")
+
+    @property
+    def mask_token(self) -> str:
+        """The mask as it is written, such as [MASK]."""
+        self._special_id("mask")  # refuses a tokenizer without one
+        return self.special["mask"]
 
     @property
     def mask_id(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, keywords, require
 from clearhead.io import Progress, read_texts, watched
 from clearhead.text import families
 from clearhead.text.tokenizer import Tokenizer
@@ -31,6 +31,7 @@ _NO_WORDS = "The corpus holds no words; give files or texts with text in them."
 Split = Callable[[str], Iterable[str]]  # what stands between white space to words
 
 
+@keywords
 def train_tokenizer(
     files: str | Path | Sequence[str | Path] = (),
     *,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clearhead.errors import BadInput, InputTooLong, require
+from clearhead.errors import BadInput, InputTooLong, keywords, require
 from clearhead.text.encoding import Encoding, Pieces, Template
 from clearhead.text.tokenizer import Tokenizer
 
@@ -28,6 +28,7 @@ class Window:
         return self.first + position - self.passage.start
 
 
+@keywords
 def windows(
     tokenizer: Tokenizer,
     text: str | Sequence[str],

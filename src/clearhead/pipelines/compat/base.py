@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from clearhead.data.batch import chunks
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadInput, check_options, require
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import check_head, plain
+from clearhead.text import Tokenizer
 
 # enough inputs of a stream that neighbours in length are many, few enough that the first result comes soon
 _AHEAD = 256
@@ -35,22 +37,83 @@ class Options:
 Chosen = TypeVar("Chosen", bound=Options)
 
 
+class PipelineConfig:
+    """A model's configuration by the names of transformers: its own fields, and the labels."""
+
+    def __init__(self, model: Model) -> None:
+        head = next((head for name, head in _heads(model) if name in ("classes", "tags")), None)
+        outputs = 0 if head is None else head.get_parameter("classifier.weight").shape[0]
+        names = model.labels or tuple(f"LABEL_{i}" for i in range(outputs))
+        self._own = model.config
+        self.model_type = model.family
+        self.id2label = dict(enumerate(names))
+        self.label2id = {name: i for i, name in enumerate(names)}
+        self.num_labels = len(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_own"], name)
+
+
+def _heads(model: Model) -> Iterable[tuple[str, Any]]:
+    return model.network.heads.items() if hasattr(model.network, "heads") else ()
+
+
+class PipelineModel(Model):
+    """The model of a pipeline: the very one that was given, with a `config` as transformers has it."""
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """The same model: what one of the two reads or changes, both have."""
+        same = cls.__new__(cls)
+        same.__dict__ = model.__dict__
+        return same
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = Model.__new__(Model)
+        plain.__dict__ = self.__dict__
+        return PipelineModel.of, (plain,)
+
+    @property
+    def config(self) -> Any:
+        """The configuration, with id2label, label2id and num_labels."""
+        return PipelineConfig(Model(self.checkpoint))
+
+
 class Pipeline(Generic[Chosen]):
     """What `pipeline` gives: a model, and a call as v4 has it for the task.
 
     A task names its options, the head it needs and the use whose skill it takes of a model with skills, and says how
-    a list of inputs becomes results.
+    a list of inputs becomes results. `task` is the name it was asked for by.
     """
 
     options: type[Chosen]
     head: str | None = None
     use: str | None = None
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        self.model = model if self.use is None else model.able(self.use)
+    def __init__(self, model: Model, task: str = "", **options: Any) -> None:
+        self.model = PipelineModel.of(model if self.use is None else model.able(self.use))
+        self.task = task
         self._given = options
         self._check()
         self._choose({})
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
+        return self.model.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the model computes with."""
+        return next(iter(self.model.network.parameters())).dtype
+
+    torch_dtype = dtype  # as v4 calls it
+    framework = "pt"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
@@ -68,9 +131,7 @@ class Pipeline(Generic[Chosen]):
         """Options of a call over those of the pipeline over the defaults."""
         known = [spec.name for spec in fields(self.options)]
         given = {**self._given, **options}
-        for name in given:
-            message = f"{name} is no option of this pipeline; it has {', '.join(known)}"
-            require(name in known or name in _IGNORED, message, BadInput)
+        check_options([name for name in given if name not in _IGNORED], known, "this pipeline")
         return self.options(**{name: value for name, value in given.items() if name in known})
 
     def __call__(self, inputs: Any, **options: Any) -> Any:

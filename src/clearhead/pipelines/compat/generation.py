@@ -212,11 +212,11 @@ class Summarization(Text2Text):
     key = "summary"
     beams = BEAMS
 
-    def __init__(self, model: Model, **options: Any) -> None:
+    def __init__(self, model: Model, task: str = "", **options: Any) -> None:
         if isinstance(model.generator.config, T5Config):
             usual = {"min_length" if name == "min_new_tokens" else name: value for name, value in USUAL.items()}
             options = {**usual, "max_length": SUMMARY, **options}
-        super().__init__(model, **options)
+        super().__init__(model, task, **options)
 
     def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
         """T5's word for it."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, renamed, require, short, typed
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, keywords, renamed, require, short, typed
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import (
     Progress,
@@ -71,6 +71,7 @@ class Hit(Record):
     score: float
 
 
+@keywords
 @dataclass(frozen=True, eq=False)
 class Index:
     """Documents, their passages, the words of these, and their vectors if a model made some.
