@@ -35,9 +35,9 @@ class ClearheadError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        # a file may hold anything, and a sentence shows what it holds: nobody reads a page of it
+        # a file may hold anything, and a sentence shows what it holds: one line, and no page of it
         text = message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
-        super().__init__(text)
+        super().__init__(text.replace("\n", " "))
 
 
 class BadInput(ClearheadError, ValueError):

@@ -330,5 +330,5 @@ def test_a_file_is_no_folder(folder):
 def test_a_folder_is_no_file(folder):
     (folder / CONFIG).unlink()
     (folder / CONFIG).mkdir()
-    with pytest.raises(BadCheckpoint, match=r"config\.json is a folder"):
+    with pytest.raises(BadCheckpoint, match=r"config\.json is no plain file; copy the file there"):
         read_folder(folder)
