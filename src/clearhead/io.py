@@ -528,7 +528,9 @@ def _sweep(place: Path) -> None:
     with suppress(OSError):  # a folder that may be written to but not listed
         # of eight digits, as `staged` makes them
         left += [one for one in place.parent.iterdir() if re.fullmatch(f"{re.escape(start)}[0-9a-f]{{8}}", one.name)]
-    left += [one for one in place.glob(f"{_SAVING}*") if "." not in one.name[1:]]
+    # in it, and where a run writes, which may not write there again; with a dot they are of files that others write
+    within = ("", "corpus/", "generator/", "run/", "run/*/")
+    left += [one for inner in within for one in place.glob(f"{inner}{_SAVING}*") if "." not in one.name[1:]]
     for one in left:
         if one.is_dir() and not one.is_symlink():
             shutil.rmtree(one, ignore_errors=True)

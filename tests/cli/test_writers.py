@@ -128,6 +128,8 @@ class Disk:
                 if self._dead or hit:
                     assert self.fault is not None
                     self._dead = self._dead or isinstance(self.fault, Killed)
+                    if isinstance(self.fault, OSError) and isinstance(args[0], str | Path):  # as the system says it
+                        raise OSError(self.fault.errno, self.fault.strerror, str(args[0]))
                     raise self.fault
             return call(*args, **options)
 
