@@ -494,7 +494,10 @@ CALLS = {
     ],
     "look runs": ["look", "runs", "@bert/run", "@gpt/run"],
 }
-CALLS = {name: [*words, "--out", "@page.html"] if words[0] == "look" else words for name, words in CALLS.items()}
+CALLS = {
+    name: [*words, "--out", "@page.html", "--overwrite"] if words[0] == "look" else words
+    for name, words in CALLS.items()
+}
 
 # each is run with --json; pinned are what it prints and the files of the folder that it writes
 WRITING = {
