@@ -84,6 +84,15 @@ def test_what_cannot_be_read_is_left_out_and_told(tmp_path, told):
         list(read_documents([tmp_path / "a.odt"]))
 
 
+def test_of_many_that_cannot_be_read_the_rest_is_counted(tmp_path, told):
+    for number in range(30):
+        (tmp_path / f"{number}.txt").write_bytes(b"\0")
+    (tmp_path / "good.txt").write_text("good")
+    assert [one.text for one in read_documents([tmp_path], told.append)] == ["good"]
+    assert len(told) == 21
+    assert told[-1] == "left out 10 more that cannot be read, 30 in all"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "latin-1"])
 def test_encodings(told, encoding):
     text = "Café déjà vu\r\nnaïve\rlast"

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead import pipeline
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import runner as batches
 from clearhead.pipelines.runner import Input, inputs_of_pairs, listed, paired, per_sequence, per_token, run, through
@@ -215,3 +216,17 @@ def test_a_table_is_not_read_as_the_names_of_its_columns():
         with pytest.raises(BadInput, match=f"give one column of the {type(table).__name__}, such as table"):
             listed(table)
         assert len(list(listed(table["text"]))) == 2
+
+
+def test_nor_by_a_pipeline_as_labels_or_as_choices():
+    table = pytest.importorskip("pandas").DataFrame({"text": ["one", "two"]})
+    inference = peers("BertForSequenceClassification", ("contradiction", "neutral", "entailment")).ours
+    with pytest.raises(BadInput, match="give one column of the DataFrame"):
+        pipeline("text-classification", inference)(table)
+    for labels in (table, {"a": 1}, b"ab", [1, 2]):
+        with pytest.raises(BadInput, match=r"give one column|not dict|not bytes|at least one text, not \[1, 2\]"):
+            inference.zero_shot("a text", labels)
+    chooser = peers("BertForMultipleChoice").ours
+    for questions in (table, {"a": 1}, ["a text"], [("a", ["b"], "c")]):
+        with pytest.raises(BadInput, match=r"give one column|not dict|A question is a pair \(context, candidates\)"):
+            chooser.choose(questions)

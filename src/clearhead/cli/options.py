@@ -208,7 +208,7 @@ _ENDS_LIKE_A_FILE = re.compile(
 )
 _BEGINS_LIKE_A_PATH = re.compile(r"(?:\.{1,2}|~|/\w+)/\S+")
 # characters that are computed before the first result is printed, and at most between two prints
-_FIRST_CHARACTERS, _MOST_CHARACTERS = 1 << 14, 1 << 19
+_FIRST_CHARACTERS, _MOST_CHARACTERS = 1 << 14, 1 << 17
 _CHARACTERS_OF_NOTHING = 8  # an empty text has its special tokens
 
 TextsArgument = Annotated[list[str] | None, Argument(help='Texts, or "-" for stdin; with --in, more files.'), SAID]

@@ -35,6 +35,7 @@ _MARKS = {  # UTF-32's begins as UTF-16's does
     codecs.BOM_UTF8: "utf-8-sig",
 }
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_TOLD = 20  # of what cannot be read; then the rest is counted
 _NAMED = 3  # kinds of files that are named, where many are left out
 _HEADER_CELL = 60  # characters that the name of a column has at most
 
@@ -88,7 +89,8 @@ def _each(
         if len(files) == 1:
             raise wrong
         wrongs.append(wrong)
-        tell(f"left out: {wrong}")
+        if len(wrongs) <= _TOLD:
+            tell(f"left out: {wrong}")
 
     read_any = False
     for file in files:
@@ -98,6 +100,8 @@ def _each(
                 yield file, item
         except ClearheadError as wrong:
             refuse(wrong)
+    if len(wrongs) > _TOLD:
+        tell(f"left out {len(wrongs) - _TOLD:,} more that cannot be read, {len(wrongs):,} in all")
     if wrongs and not read_any:
         raise BadInput(f"none of the {len(files):,} files can be read; the first: {wrongs[0]}")
 

@@ -19,8 +19,10 @@ from clearhead.pipelines.runner import (
     chunks_of_text,
     inputs_of_pairs,
     inputs_of_texts,
+    listed,
     merged,
     per_sequence,
+    plain,
     run,
     through,
 )
@@ -116,9 +118,9 @@ def zero_shot(
     check_head(model.network, "classes")
     _check_top(top_k)
     entailment, contradiction = _relation(model.labels)
-    several = not isinstance(labels, str) and len(labels) > 0
+    names = [] if isinstance(labels, str) else list(dict.fromkeys(map(plain, listed(labels))))
+    several = bool(names) and all(isinstance(name, str) for name in names)
     require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
-    names = list(dict.fromkeys(labels))
     hypotheses = [_written(template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
     logits = class_logits(model, pairs, in_wholes(progress, len(names), 1))

@@ -542,7 +542,7 @@ class Model:
         """
         one, single = self.able("choose"), isinstance(contexts, str)
         require(single == (candidates is not None), "give a context and its candidates, or a list of both", BadInput)
-        given = [(contexts, candidates or ())] if isinstance(contexts, str) else contexts
+        given = [(contexts, candidates or ())] if isinstance(contexts, str) else listed(contexts)
         return as_given(contexts, choose(one, given, progress))
 
     # what an encoder is for by itself

@@ -39,6 +39,9 @@ def choose(model: "Model", questions: Iterable[Question], progress: Progress | N
     )
 
     def results(chunk: list[Question]) -> Iterator[Choice]:
+        for one in chunk:
+            pair = isinstance(one, tuple | list) and len(one) == 2
+            require(pair, f"A question is a pair (context, candidates), not {one!r}.", BadInput)
         for _, given in chunk:
             some = not isinstance(given, str) and len(given) > 0
             require(some, f"Candidates must be a list of at least one text, not {given!r}.", BadInput)

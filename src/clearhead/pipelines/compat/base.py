@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, check_options, require
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.runner import check_head, plain
+from clearhead.pipelines.runner import check_head, listed, plain
 from clearhead.text import Tokenizer
 
 # enough inputs of a stream that neighbours in length are many, few enough that the first result comes soon
@@ -141,6 +141,7 @@ class Pipeline(Generic[Chosen]):
             (found,) = self._results([inputs], chosen)
             return found
         require(isinstance(inputs, Iterable | Dataset), f"Inputs are texts, not {type(inputs).__name__}.", BadInput)
+        listed(inputs)  # a whole table is none
         if isinstance(inputs, Sized) and not isinstance(inputs, Dataset):
             return list(self._results([plain(one) for one in inputs], chosen))  # type: ignore[attr-defined]
         ahead = chosen.batch_size or _AHEAD
