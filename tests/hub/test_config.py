@@ -223,3 +223,19 @@ def test_a_folder_without_weights_cannot_be_known(tmp_path):
     (tmp_path / "config.json").write_text('{"hidden_size": 8}')
     with pytest.raises(BadConfig, match="names no model_type, as files before 2020 do; add one of albert, bert"):
         read_config(tmp_path)
+
+
+def test_a_conversion_names_what_the_tensors_say(tmp_path, caplog):
+    network = theirs("bert", "BertForMaskedLM")
+    source = saved(network, tmp_path / "old", **NAMELESS)
+    (source / "model.safetensors").unlink()
+    torch.save(network.state_dict(), source / "pytorch_model.bin")
+    convert(source, tmp_path / "new")
+    assert "by its tensors it is taken to be model_type bert and architectures BertForMaskedLM" in caplog.text
+    assert config_of(tmp_path / "new")["model_type"] == "bert"
+    assert "model_type" not in config_of(source)
+    # what may be of two families is converted all the same, and told
+    torch.save(theirs("bert", "BertModel").state_dict(), source / "pytorch_model.bin")
+    convert(source, tmp_path / "bare")
+    assert "may be those of bert or roberta; say which with: clearhead convert --family NAME" in caplog.text
+    assert "model_type" not in config_of(tmp_path / "bare")

@@ -86,7 +86,7 @@ def read_config(folder: Path) -> Description:
     require(path.exists(), f"{path} is not there; a checkpoint folder needs it", NotFound)
     content = read_object(path)
     if not content.get("model_type") or not content.get("architectures"):
-        content = _completed(content, folder)
+        content = completed(content, tensor_shapes(folder), folder)
     family = content.get("model_type")
     known = ALL_FAMILIES | RECURRENT_FAMILIES
     if not isinstance(family, str) or family not in known:
@@ -125,12 +125,11 @@ def read_config(folder: Path) -> Description:
     )
 
 
-def _completed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+def completed(content: dict[str, Any], shapes: Mapping[str, Shape], folder: Path) -> dict[str, Any]:
     """The content of a config.json with the model_type and the architecture that it does not name, as far as known."""
     said = content.get("model_type")
     if said is not None and (not isinstance(said, str) or said not in NAMES):
         return content
-    shapes = tensor_shapes(folder)
     family = said or infer_family(content, shapes, folder / CONFIG)
     found: dict[str, Any] = {"model_type": family} if said is None else {}
     labels = map(str, _entries(content.get("id2label")).values())

@@ -3,22 +3,26 @@
 What a config.json does not name, the model_type and the architecture, can be named on the way.
 """
 
+import logging
 import pickle
 import shutil
 import warnings
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, UnsafeCheckpoint, require
-from clearhead.hub.config import CONFIG, NAMES, named_config
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, UnsafeCheckpoint, require
+from clearhead.hub.config import CONFIG, NAMES, completed, named_config
 from clearhead.hub.remote import COMPANIONS
 from clearhead.hub.remote import WEIGHTS as SAFE
-from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, tensor_shapes, weight_map, write_tensors
-from clearhead.io import check_free_file, check_free_folder, claimed, staged, write_json
+from clearhead.hub.weights import INDEX, PICKLES, WEIGHTS, Shape, tensor_shapes, weight_map, write_tensors
+from clearhead.io import check_free_file, check_free_folder, claimed, read_object, staged, write_json
+
+log = logging.getLogger(__name__)
 
 
 def convert(
@@ -48,6 +52,8 @@ def convert(
         tensors = {} if file is None else _read_shards(file) if file.suffix == ".json" else _read(file)
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()} or tensor_shapes(home)
         config = named_config(home, shapes, family, architecture, overwrite=overwrite or not own) if named else None
+        if not own and not named and (home / CONFIG).is_file():
+            config = _named_by_tensors(home, shapes)
         with staged(target, own=own, overwrite=overwrite and not own) as stage:
             if file is not None:
                 write_tensors(_apart(tensors), stage / WEIGHTS)
@@ -57,6 +63,16 @@ def convert(
             if config is not None:
                 write_json(config, stage / CONFIG)
     return target
+
+
+def _named_by_tensors(home: Path, shapes: Mapping[str, Shape]) -> dict[str, Any] | None:
+    """The config.json with the model_type that it does not name; None, and a sentence, where the tensors say none."""
+    try:
+        content = read_object(home / CONFIG)
+        return None if content.get("model_type") else completed(content, shapes, home)
+    except ClearheadError as error:
+        log.warning("%s", error)
+        return None
 
 
 def _pickle(source: Path) -> Path:

@@ -64,7 +64,8 @@ class Languages:
         near = _near(str(code), list(self.ids))
         some = f"near ones are {', '.join(near)}" if near else f"there are {', '.join(sorted(self.ids)[:_NEAR])}"
         rest = len(self.ids) - len(near or sorted(self.ids)[:_NEAR])
-        raise BadInput(f"{told}; {some}{f' and {rest} others' if rest else ''}")
+        others = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
+        raise BadInput(f"{told}; {some}{others}")
 
     def around(self, end: int, code: str | None = None) -> Around:
         """What stands round a source in this language, by default the files' own, or English."""
