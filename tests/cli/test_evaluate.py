@@ -78,7 +78,7 @@ def test_labels_of_another_name_are_no_bad_model(run, built_in, tmp_path, task):
     path.write_text(json.dumps({"text": "a film", "label": wrong}) + "\n", encoding="utf-8")
     code, _, err = run("evaluate", task, "--data", path, "--device", "cpu")
     assert code == 2
-    assert "error: the data has labels that the model does not know: 'pos' (1 examples, the first: " in err
+    assert "error: the data has labels that the model does not know: 'pos' (1 example, the first: " in err
     assert (
         "films.jsonl, line 1); it knows 'negative', 'positive'. Rename them, take these examples out, or count" in err
     )

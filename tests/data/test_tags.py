@@ -46,8 +46,11 @@ def test_what_is_learnt():
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        (["B-A O", "O LOC"], "a.txt, line 2: the tag 'LOC' of 'w' has no B- or I-, others have one; write O, B-TYPE"),
-        (["NN VB", "B-A NN"], "a.txt, line 2: the tag 'B-A' of 'w' has a prefix, others have none"),
+        (
+            ["B-A O", "O LOC"],
+            "in the sentence at a.txt, line 2, the tag 'LOC' of 'w' has no B- or I-, others have one; write",
+        ),
+        (["NN VB", "B-A NN"], "in the sentence at a.txt, line 2, the tag 'B-A' of 'w' has a prefix, others have none"),
         (["B-A E-A U-B"], "a.txt has tags of two schemes, B-A, E-A, U-B; write E- and S-, or L- and U-"),
     ],
 )

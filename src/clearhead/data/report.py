@@ -190,7 +190,7 @@ def check_known(
             counts[label] += 1
             first.setdefault(label, example.where or f"example {number}")
     if counts and not allow:
-        named = [f"{label!r} ({count:,} examples, the first: {first[label]})" for label, count in counts.most_common()]
+        named = [f"{label!r} ({_examples(count)}, the first: {first[label]})" for label, count in counts.most_common()]
         shown = ", ".join(named[:_SHOWN_UNKNOWN]) + (
             f" and {len(named) - _SHOWN_UNKNOWN} more" if named[_SHOWN_UNKNOWN:] else ""
         )
@@ -198,6 +198,10 @@ def check_known(
         todo = "Rename them, take these examples out, or count them as wrong (--allow-unknown-labels)"
         raise BadInput(f"the data has labels that {who} does not know: {shown}; it knows {there}. {todo}.")
     return dict(counts)
+
+
+def _examples(count: int) -> str:
+    return f"{count:,} example{'' if count == 1 else 's'}"
 
 
 def _show(example: Example) -> str:

@@ -66,7 +66,8 @@ def _refuse_mixture(examples: Sequence[WordsExample], odd: set[str]) -> None:
             if tag in odd:
                 has, others = ("a prefix", "have none") if _PREFIXED.match(tag) else ("no B- or I-", "have one")
                 todo = "write O, B-TYPE and I-TYPE everywhere, or plain tags everywhere"
-                raise BadInput(f"{example.where}: the tag {tag!r} of {word!r} has {has}, others {others}; {todo}.")
+                where = f"in the sentence at {example.where}," if example.where else "somewhere,"
+                raise BadInput(f"{where} the tag {tag!r} of {word!r} has {has}, others {others}; {todo}.")
 
 
 def recognised(examples: Sequence[WordsExample]) -> list[WordsExample]:

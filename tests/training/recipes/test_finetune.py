@@ -133,7 +133,7 @@ ASKED = {"id": "1", "question": "who?", "context": "a cat", "answers": {"text": 
         ("regress", SCORED, SCORED[:1], "dev.jsonl is nothing to measure on: A correlation needs at least two items"),
         ("regress", SCORED, [SCORED[0], SCORED[0]], "dev.jsonl has one and the same score everywhere"),
         ("tag", TAGGED, ENTITIES, r"train.jsonl has plain tags, .*dev.jsonl has entities \(B-, I-\); give data of one"),
-        ("tag", [*TAGGED, *ENTITIES], TAGGED, r"train.jsonl, line 3: the tag 'B-ANIMAL' of 'cat' has a prefix, others"),
+        ("tag", [*TAGGED, *ENTITIES], TAGGED, r"train.jsonl, line 3, the tag 'B-ANIMAL' of 'cat' has a prefix, others"),
         ("tag", TAGGED, [{"words": ["a"], "tags": ["UH"]}], "does not know: 'UH'"),
         ("tag", [{"words": ["a"], "tags": ["O"]}], TAGGED, "all words have the tag 'O'; give data with two or more"),
         ("answer", [ASKED], [ASKED, ASKED], "dev.jsonl, line 2 has the id '1' of a question before it"),

@@ -15,7 +15,7 @@ import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.batch import Batch
 from clearhead.data.examples import PairExample
-from clearhead.errors import BadInput, ClearheadError, NotFound, WrongTask
+from clearhead.errors import BadConfig, BadInput, ClearheadError, NotFound, WrongTask
 from clearhead.hub.checkpoint import read_folder
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
@@ -288,3 +288,10 @@ def test_development_pairs_are_measured_once(files, tmp_path, monkeypatch, avera
     outcome = translate("seq2seq-gru", pair(files, "dev"), tmp_path, dev=pair(files, "dev"), recipe=plan)
     assert len(calls) == 1
     assert set(outcome.metrics) == {"perplexity", "accuracy", "bleu"}
+
+
+def test_a_metric_that_the_loop_does_not_measure(files, tmp_path):
+    plan = recipe(Seq2SeqConfig(), 1)
+    plan = replace(plan, train=replace(plan.train, metric="bleu"))
+    with pytest.raises(BadConfig, match="gives no 'bleu' for metric while it trains; it gives perplexity and accuracy"):
+        translate("seq2seq-gru", pair(files, "dev"), tmp_path, dev=pair(files, "dev"), recipe=plan)

@@ -55,6 +55,8 @@ NEW: dict[str, Any] = {
     **{name: Seq2SeqConfig() for name in BUILD},
     **{f"transformer-{size}": config for size, config in PRESETS.items()},
 }
+MEASURED = ("perplexity", "accuracy")  # by the loop; BLEU takes longer, and comes in the end
+_OR = " and ".join(MEASURED)
 _WRITES_NOT = "has no head that writes; choose one for translation"
 _PREFIXES = ("seq2seq-", "transformer-")  # what begins so is meant to be one of them, and no hub name
 
@@ -119,6 +121,8 @@ def translate(
     and `dev` are two files, or one table with `columns`; see `data.seq2seq`. For the rest see `recipes.run.RunOptions`.
     """
     recipe = recipe or recipe_for(model)
+    metric = (recipe.train.metric or MEASURED[0]).removeprefix("-")
+    require(metric in MEASURED, f"translation gives no {metric!r} for metric while it trains; it gives {_OR}")
     sets = _read(data, dev, columns)
     pairs, measured = sets["train"], sets.get("dev", [])
     torch.manual_seed(recipe.train.seed)
