@@ -32,6 +32,7 @@ SHARES = {
 }  # fmt: skip
 SLOW = 30.0  # seconds of one case that are too many
 LARGE = 3 << 30  # bytes of one worker that are too many
+WARM = 120.0  # seconds until a worker has its memory
 TURN = 2.0  # seconds for one target before it is the next one's turn
 
 
@@ -59,7 +60,7 @@ def worker(
     counts = {name: [0, 0, 0.0] for name in shares}  # accepted, refused, seconds
     turn = random.Random(f"{seed} {number}")
     sent = time.monotonic()
-    held = _resident()
+    began, held = sent, 0
     while True:
         name = turn.choices(list(shares), list(shares.values()))[0]
         target = bench.targets[name]
@@ -85,6 +86,8 @@ def worker(
             counts[name][2] += time.process_time() - spent
         beat[0] = 0.0
         if time.monotonic() - sent > 5:
+            # growth counts from when caches of words and shapes are full
+            held = held or (_resident() if time.monotonic() - began > WARM else 0)
             wire.put(("counts", number, {n: list(c) for n, c in counts.items()}, dict(places), held, _resident()))
             sent = time.monotonic()
 
@@ -169,7 +172,7 @@ class Watch:
                 self.totals[number] = counts
                 self.next = {name: max(self.next[name], places[name]) for name in places}
                 self.peak = max(self.peak, now)
-                self.growth = max(self.growth, now - before)
+                self.growth = max(self.growth, now - before if before else 0)
 
     def look(self) -> None:
         """End a worker whose case takes too long or too much; count one that ended by itself."""
