@@ -312,7 +312,7 @@ _SAVING, _REPLACED = ".saving-", ".replaced-"  # what is not yet there, and what
 # the file that makes a folder what it is goes there last, so that half of a model is never taken for one
 _DECIDING = ("manifest.json", "index.json", "skill.json", "tokenizer_config.json", "vocabulary.json", "config.json")
 # with one of these or of those, a folder is somebody's model, tokenizer, index or run
-_TELLING = ("*.safetensors", "tokenizer.json", "vocab.txt", "vocab.json", "run/metrics.jsonl")
+_TELLING = ("*.safetensors", "tokenizer.json", "vocab.txt", "vocab.json")
 _BESIDE = (  # what else belongs to such a one, and goes with it
     *("*.safetensors.index.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("merges.txt", "*.spm", "spiece.model", "modules.json", "config_sentence_transformers.json"),
@@ -389,14 +389,13 @@ def staged_whole(target: Path, stage: Path) -> Iterator[Path]:
         raise
 
 
-def check_free_folder(folder: Path, *, own: bool = False, overwrite: bool = False) -> None:
-    """Refuse to write to a folder that holds what nobody said should go."""
+def check_free_folder(folder: Path, *, own: bool = False, run: bool = False, overwrite: bool = False) -> None:
+    """Refuse to write to a folder that holds what nobody said should go; `run` may find one that has just begun."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; give a folder to save into")
     if not (own or overwrite):
-        for found in (
-            found for name in (*reversed(_DECIDING), *_TELLING, "pytorch_model*") for found in folder.glob(name)
-        ):
+        names = (*reversed(_DECIDING), *_TELLING, "pytorch_model*", *(() if run else ("run/metrics.jsonl",)))
+        for found in (found for name in names for found in folder.glob(name)):
             raise BadInput(f"{found} is there already; {_WAY_OUT}")
 
 

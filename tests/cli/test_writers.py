@@ -315,7 +315,7 @@ def files_up_to(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_killed_ends_as_if_nothing_had_been(name, points, stage, disk):
     new, calls = undisturbed(stage(WRITERS[name], "undisturbed"), disk, again=False)
-    for point in some(calls, 3 if points == "few" else 40):
+    for point in some(calls, 4 if points == "few" else 40):
         place = stage(WRITERS[name], str(point))
         disk.break_at(point, Killed())
         with suppress(Killed):  # the first run in a process makes a call more than the others
@@ -324,7 +324,8 @@ def test_a_run_that_is_killed_ends_as_if_nothing_had_been(name, points, stage, d
         half = place.state()
         decided = {"config.json", "skill.json"} & half.keys()
         assert not decided or half == new, point
-        assert place.call()[0] == 0
+        code, _, err = place.call()
+        assert code == 0, (point, err)
         assert place.state() == new
         assert place.left() == []
 
@@ -343,7 +344,8 @@ def test_a_run_that_the_system_stops_goes_on(name, points, stage, disk):
             assert (err.count("\n"), err[:7]) == (1, "error: ")
             assert str(place.out) in err
             assert os.strerror(number) in err
-        assert place.call()[0] == 0
+        code, _, err = place.call()
+        assert code == 0, (point, err)
         assert place.state() == new
         assert place.left() == []
 
@@ -372,6 +374,30 @@ def test_what_is_there_is_refused_and_stays(name, stage, run, home):
     assert place.call(overwrite=True)[0] == 0
     assert place.state() != old
     assert place.left() == []
+
+
+def test_a_run_that_replaces_a_model_is_killed_and_asked_again(stage, disk):
+    """The old model stays until the end; a run that goes on need not be told --overwrite again."""
+    first = stage(WRITERS["finetune"], "undisturbed")
+    first.call("export {out} --model {other}")
+    calls = count(disk, lambda: first.call(overwrite=True))
+    new = first.state()
+    for point in some(calls, 5):
+        place = stage(WRITERS["finetune"], str(point))
+        place.call("export {out} --model {other}")
+        (place.out / "modules.json").write_text("[]")  # which the new model has not
+        old = place.state()
+        disk.break_at(point, Killed())
+        with suppress(Killed):
+            place.call(overwrite=True)
+        disk.mend()
+        assert place.state() == old or "config.json" not in place.state() or place.state() == new, point
+        begun = bool([*(place.out / "run").glob("step-*")])
+        code, _, err = place.call(overwrite=not begun)
+        assert code == 0, (point, err)
+        assert place.state() == new
+        assert not (place.out / "modules.json").exists()
+        assert place.left() == []
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -164,12 +164,12 @@ def in_own_folder(start: str | None = None) -> Callable[[Recipe], Recipe]:
             require(not same, f"{out} is the model that training starts from; choose another folder", BadInput)
             # without checkpoints nothing tells whose the model is that lies there
             resumed = bool(checkpoints(out / RUN)) or (is_run(out) and options.get("restart", False))
-            check_free_folder(out, own=resumed, overwrite=options.get("overwrite", False))
+            check_free_folder(out, own=resumed, run=True, overwrite=options.get("overwrite", False))
             if not first_process():
                 return recipe(*args, **options)
             with claimed(out):
                 if not resumed and options.get("overwrite", False):  # to be known when the run goes on
-                    write_text("", out / RUN / _REPLACES)
+                    write_text("", out / RUN / _REPLACES, overwrite=True)
                 return recipe(*args, **options)
 
         return cast(Recipe, call)
