@@ -100,7 +100,7 @@ RUNS = {
         "the starting model: base",
     ),
     "distil": (
-        ["distil", "--corpus", "corpus.txt", "--teacher", "base", "--steps", 2, *sets(length=16, tokens=128)],
+        ["distil", "--corpus", "corpus.txt", "--teacher", "base", "--steps", 2, *sets(length=16, tokens=512)],
         "corpus.txt",
         "file 1 of the corpus: corpus.txt",
     ),
