@@ -56,6 +56,8 @@ def test_ask_a_folder_or_an_index(run, tmp_path):
     assert "not both" in run(*call, "--index", saved, "--context", notes)[2]
     assert f"({found['start']}–{found['end']})  {notes / 'ada.txt'}" in run(*call[:-1], "--context", notes)[1]
     assert "(no answer)" in run(*call[:4], "--threshold", "-inf", "--context", notes)[1]
+    (found,) = rows(run("ask", "zebra", *call[2:], "--context", notes)[1])  # a word that is nowhere
+    assert (found["answer"], found["null_score"], found["candidates"]) == (None, 0.0, [])
 
 
 def test_ask_a_text(run):

@@ -506,6 +506,9 @@ class Model:
 
         >>> model.answer("Who was tired?", "The animal was tired, so it stopped.").text
         'The animal'
+        >>> found = model.answer("Who was tired?", model.index(["Dogs bark.", "The animal was tired, so it stopped."]))
+        >>> found.text, found.source
+        ('The animal', '1')
         """
         one = self.able("answer", skill)
         own = one.checkpoint.description.threshold if threshold is None else threshold

@@ -184,7 +184,7 @@ def _best_of(hits: "Sequence[Hit]", found: Sequence[Answer], search: Search) -> 
         for score, one, hit, _ in ranked
     )
     if not ranked or ranked[0][3].margin > search.threshold:
-        null = min((one.null_score for one in found), default=math.inf)
+        null = min((one.null_score for one in found), default=0.0)
         return FoundAnswer(None, None, None, 1 - (ranked[0][0] if ranked else 0.0), null, candidates)
     best = candidates[0]
     return FoundAnswer(best.text, best.start, best.end, best.score, ranked[0][3].null_score, candidates, best.source)
