@@ -1,6 +1,7 @@
 """`--int8`, where many texts are read: measured on the user's own texts, refused in one sentence."""
 
 import json
+from inspect import unwrap
 
 import pytest
 
@@ -25,7 +26,7 @@ VERBS = {
 @pytest.fixture
 def allow(monkeypatch):
     """Say how much int8 may change; random weights are moved more than trained ones."""
-    return lambda loss: monkeypatch.setitem(Model.quantise.__kwdefaults__, "loss", loss)
+    return lambda loss: monkeypatch.setitem(unwrap(Model.quantise).__kwdefaults__, "loss", loss)
 
 
 @pytest.fixture
