@@ -61,7 +61,7 @@ def test_two_processes_in_shards_train_what_one_trains(corpus, tmp_path, monkeyp
         ["finetune", "classify", "--data", data, "--dev", data, *place, *short, "--shard"],
     )  # each says once what came out
     assert pretrained["exit"] == "finished"
-    assert set(tuned["figures"]) == {"accuracy", "f1", "matthews"}
+    assert set(tuned["figures"]) == {"accuracy", "f1", "matthews", "calibration_error"}
     assert run_alone(monkeypatch, "pretrain", "--corpus", corpus, "--out", tmp_path / "one", *SMALL) == 0
     ours, theirs = (read_tensors(tmp_path / name / "model.safetensors") for name in ("two", "one"))
     assert ours.keys() == theirs.keys()

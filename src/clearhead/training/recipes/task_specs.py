@@ -32,10 +32,8 @@ def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
     largest = max((example.score or 0.0 for example in examples), default=0.0)
     scale = 5.0 if largest > 1 else 1.0
     for one in examples:
-        fits = one.score is None or -1 <= one.score <= 5
-        require(
-            fits, f"{one.where} has the score {one.score:g}; similarity goes from 0 to 1, or from 0 to 5.", BadInput
-        )
+        if one.score is not None and not -1 <= one.score <= 5:
+            raise BadInput(f"{one.where} has the score {one.score:g}; similarity goes from 0 to 1, or from 0 to 5.")
     return [e if e.score is None else replace(e, score=e.score / scale) for e in examples]
 
 
