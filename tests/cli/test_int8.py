@@ -13,12 +13,12 @@ pytestmark = pytest.mark.skipif(not available(), reason="this processor has no V
 
 CLASSES = ("contradiction", "neutral", "entailment")
 VERBS = {
-    "embed": (["--in", "{lines}"], ("BertForMaskedLM",), "vectors of 4"),
-    "search": (["river", "--in", "{lines}"], ("BertForMaskedLM",), "vectors of 4"),
-    "cluster": (["--in", "{lines}", "--threshold", "0.5"], ("BertForSequenceClassification", CLASSES), "vectors of 4"),
-    "duplicates": (["--in", "{lines}", "--drop"], ("BertForMaskedLM",), "vectors of 4"),
-    "classify": (["--in", "{lines}"], ("BertForSequenceClassification", CLASSES), "labels of 4"),
-    "tag": (["--in", "{lines}"], ("BertForTokenClassification", TAGS), "tags of 4"),
+    "embed": (["--in", "{lines}"], ("BertForMaskedLM",), "vectors of 2"),
+    "search": (["river", "--in", "{lines}"], ("BertForMaskedLM",), "vectors of 2"),
+    "cluster": (["--in", "{lines}", "--threshold", "0.5"], ("BertForSequenceClassification", CLASSES), "vectors of 2"),
+    "duplicates": (["--in", "{lines}", "--drop"], ("BertForMaskedLM",), "vectors of 2"),
+    "classify": (["--in", "{lines}"], ("BertForSequenceClassification", CLASSES), "labels of 2"),
+    "tag": (["--in", "{lines}"], ("BertForTokenClassification", TAGS), "tags of 2"),
     "fill": (["the [MASK] is", "a [MASK]"], ("BertForMaskedLM",), "words for masks of 2"),
 }
 
@@ -27,6 +27,12 @@ VERBS = {
 def allow(monkeypatch):
     """Say how much int8 may change; random weights are moved more than trained ones."""
     return lambda loss: monkeypatch.setitem(unwrap(Model.quantise).__kwdefaults__, "loss", loss)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Two texts are enough to be measured."""
+    monkeypatch.setattr("clearhead.cli.options.INT8_SAMPLE", 2)
 
 
 @pytest.fixture
@@ -58,10 +64,11 @@ def test_labels_of_ones_own_are_measured_as_pairs(run, allow, lines):
     allow(1.0)
     assert run(*given, "--int8")[0] == 0
     allow(-1.0)
-    assert "labels of 8 samples" in run(*given, "--int8")[2]
+    assert "labels of 2 samples" in run(*given, "--int8")[2]
 
 
-def test_a_long_file_is_measured_by_its_beginning(run, allow, tmp_path):
+def test_a_long_file_is_measured_by_its_beginning(run, allow, tmp_path, monkeypatch):
+    monkeypatch.setattr("clearhead.cli.options.INT8_SAMPLE", 200)
     file = tmp_path / "long.txt"
     file.write_text("a river\n" * 250, encoding="utf-8")
     folder = peers("BertForMaskedLM").folder
@@ -82,3 +89,21 @@ def test_words_alone_need_no_int8(run, lines):
     code, _, err = run("search", "river", "--in", lines, "--method", "bm25", "--int8")
     assert code == 2
     assert "bm25 makes none" in err
+
+
+def test_few_texts_are_read_as_they_are(run, allow, lines, monkeypatch):
+    monkeypatch.setattr("clearhead.cli.options.INT8_SAMPLE", 5)
+    given = ["tag", "--in", lines, "--model", peers("BertForTokenClassification", TAGS).folder]
+    allow(-1.0)
+    code, out, err = run(*given, "--int8")
+    assert (code, out) == (0, run(*given)[1])
+    assert "note: so few texts (4) are read sooner than int8 is measured on them; --int8 is left out" in err
+
+
+def test_long_texts_are_not_all_read_to_measure(run, allow, tmp_path, monkeypatch):
+    monkeypatch.setattr("clearhead.cli.options.INT8_SAMPLE", 99)
+    monkeypatch.setattr("clearhead.cli.options._INT8_CHARACTERS", 10)
+    (tmp_path / "lines.txt").write_text("\n".join(SENTENCES[:4]) + "\n", encoding="utf-8")
+    allow(-1.0)
+    given = ["tag", "--in", tmp_path / "lines.txt", "--model", peers("BertForTokenClassification", TAGS).folder]
+    assert "the tags of 1 samples" in run(*given, "--int8")[2]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import chain, islice, tee
+from itertools import accumulate, chain, islice, tee
 from pathlib import Path
 from threading import Event, Thread, Timer
 from time import monotonic
@@ -463,8 +463,9 @@ GeneratorOption = Annotated[str | None, Option("--model", "-m", help=GENERATOR)]
 UNKNOWN = "Count labels that the model does not know as wrong, and say how many; without it they are refused."
 AllowUnknownOption = Annotated[bool, Option("--allow-unknown-labels", help=UNKNOWN)]
 SkillOption = Annotated[str | None, Option(help="A skill of the model: its name, or a folder that holds one.")]
-INT8_SAMPLE = 200  # inputs on which int8 must agree
-INT8 = f"Multiply in 8 bits, for many texts; refused if the first {INT8_SAMPLE} come out different."
+INT8_SAMPLE = 200  # inputs that are looked at; with fewer, nothing would be won
+_INT8_CHARACTERS = 40_000  # of those on which int8 must agree, since all of them are read twice
+INT8 = f"Multiply in 8 bits, where there are {INT8_SAMPLE} texts or more; refused if the first come out different."
 Int8Option = Annotated[bool, Option("--int8", help=INT8)]
 
 
@@ -488,14 +489,26 @@ LoadedGenerator = Annotated["Model", Shared(load_generator, model=(GeneratorOpti
 
 
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
-    """The model for a use in 8 bits; refused where that changes the results of the first inputs."""
+    """The model for a use in 8 bits; refused where that changes the results of the first inputs.
+
+    Of few inputs, measuring would take longer than reading: for them the model stays as it is.
+    """
     from clearhead.nn.heads import Network
+    from clearhead.pipelines.int8 import sample_size
     from clearhead.pipelines.model import Model
 
     checkpoint = model.able(use).checkpoint
+    first = list(islice(inputs, INT8_SAMPLE))
+    sizes = [len(one) if isinstance(one, str) else sum(map(len, one)) for one in first]
+    ends = accumulate(sizes)
+    within = sum(end - size < _INT8_CHARACTERS for end, size in zip(ends, sizes, strict=True))
+    count = min(within, sample_size(checkpoint.network))
+    if len(first) < INT8_SAMPLE and 3 * sum(sizes[:count]) >= sum(sizes):
+        note(f"so few texts ({len(first)}) are read sooner than int8 is measured on them; --int8 is left out")
+        return model
     if use == "embed":  # then vectors are compared, whatever heads stand on the encoder
         checkpoint = replace(checkpoint, network=Network(checkpoint.network.encoder, {}))
-    return Model(checkpoint).quantise(list(islice(inputs, INT8_SAMPLE)))
+    return Model(checkpoint).quantise(first[:count])
 
 
 def sample(texts: Texts) -> list[str]:

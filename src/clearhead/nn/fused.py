@@ -44,9 +44,9 @@ def gated(layer: nn.Module, x: Tensor) -> Tensor:
         bias = (None, None) if both is None else both.chunk(2)
         value: Tensor = _FUSED(x, value_part, bias[0], "gelu", [], "none")
         return value.mul_(_FUSED(x, gate_part, bias[1], "none", [], ""))
-    value, gate = _apply(layer, x).chunk(2, -1)
     if isinstance(layer, QuantisedLinear):
-        return torch.ops.aten.gelu_(value).mul_(gate)  # in place, as above
+        return layer.gated(x)
+    value, gate = _apply(layer, x).chunk(2, -1)
     return F.gelu(value) * gate
 
 
@@ -55,6 +55,8 @@ def linear_add(residual: Tensor, layer: nn.Module, x: Tensor) -> Tensor:
     if _SUMMED is not None and type(layer) in _MAPS and can_use_onednn(x):
         (matrix,), bias = _matrices(layer)
         return _SUMMED(x, residual, matrix, bias, "add")
+    if isinstance(layer, QuantisedLinear):
+        return layer.add_to(residual, x)
     return residual + linear(layer, x)
 
 

@@ -49,15 +49,30 @@ def available() -> bool:
 
 
 class _Matrix:
-    """A matrix in 8 bits, with a scale for each output. No module: packed tensors cannot be moved or saved."""
+    """A matrix in 8 bits, with a scale for each output. No module: packed tensors cannot be moved or saved.
+
+    A pickle, or a copy, is made of the bytes, which the matrix gives back when it is multiplied with the identity.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         require(available(), "int8 needs an x86 processor with VNNI; use the model in fp32", BadInput)
         weight = weight.detach().float()
         self.scales = weight.abs().amax(1).clamp(min=_TINY) / _STEPS  # (out,)
+        self.width = weight.shape[1]
         self.packed = _PREPACK((weight / self.scales.unsqueeze(-1)).round().to(torch.int8), None)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
+
+    def __getstate__(self) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.inference_mode():
+            columns = self(torch.eye(self.width, dtype=torch.uint8), zero=0, bias=False) / self.scales
+        return columns.T.round().to(torch.int8).contiguous().clone(), self.scales, self.bias
+
+    def __setstate__(self, state: tuple[Tensor, Tensor, Tensor]) -> None:
+        weight, self.scales, self.bias = state
+        self.width = weight.shape[1]
+        self.packed = _PREPACK(weight, None)
+        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
 
     def __call__(
         self,
@@ -82,12 +97,14 @@ class _Int8(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)."""
+        shape = *x.shape[:-1], self.out_features
+        return self._map(self._tokens(x)).view(shape).to(x.dtype) if x.numel() else x.new_zeros(shape)
+
+    def _tokens(self, x: Tensor) -> Tensor:
+        """(…, in) -> (N, in), floats that can be rounded."""
         require(not x.requires_grad, "an int8 layer has no gradients; use the model in fp32", BadInput)
         require(x.device.type == "cpu", f"an int8 layer computes on the CPU, not on {x.device}", BadInput)
-        shape = *x.shape[:-1], self.out_features
-        if not x.numel():
-            return x.new_zeros(shape)
-        return self._map(x.reshape(-1, x.shape[-1]).float()).view(shape).to(x.dtype)
+        return x.reshape(-1, x.shape[-1]).float()
 
     def _map(self, tokens: Tensor) -> Tensor:
         """(N, in) -> (N, out), for at least one token."""
@@ -95,18 +112,45 @@ class _Int8(nn.Module):
 
 
 class QuantisedLinear(_Int8):
-    """Stands for a Linear of the same shape, rounded to 8 bits."""
+    """Stands for a Linear of the same shape, rounded to 8 bits; a gated feed-forward asks for its two `parts`."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, parts: int = 1) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self._matrix = _Matrix(weight, bias)
+        self.bias = None if bias is None else bias.detach().float()
+        self._matrices = [_Matrix(part, None) for part in weight.chunk(parts)]
 
     def _map(self, tokens: Tensor) -> Tensor:
+        steps, scale = self._steps(tokens)
+        sums = [matrix(steps, bias=False) for matrix in self._matrices]
+        whole = sums[0] if len(sums) == 1 else torch.cat(sums, -1)
+        return whole.mul_(scale) if self.bias is None else torch.addcmul(self.bias, whole, scale, out=whole)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + self(x), in one pass where there is no bias."""
+        if self.bias is not None or len(self._matrices) > 1 or not x.numel():
+            return residual + self(x)
+        steps, scale = self._steps(self._tokens(x))
+        flat = residual.reshape(-1, self.out_features)
+        return torch.addcmul(flat, self._matrices[0](steps, bias=False), scale).view_as(residual)
+
+    def gated(self, x: Tensor) -> Tensor:
+        """GELU of the outputs' first half times the second: (…, in) -> (…, out / 2)."""
+        if len(self._matrices) != 2 or not x.numel():
+            value, gate = self(x).chunk(2, -1)
+            return torch.ops.aten.gelu_(value).mul_(gate)
+        steps, scale = self._steps(self._tokens(x))
+        value, gate = (matrix(steps, bias=False).mul_(scale) for matrix in self._matrices)
+        if self.bias is not None:
+            value, gate = (part.add_(bias) for part, bias in zip((value, gate), self.bias.chunk(2), strict=True))
+        # two results, each contiguous, and in place: strided, the GELU alone takes as long as a fourth of the product
+        return torch.ops.aten.gelu_(value).mul_(gate).view(*x.shape[:-1], -1)
+
+    def _steps(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Each token in steps of its own, (N, in) uint8, and the size of its steps, (N, 1)."""
         # two passes and no copy are quicker than abs().amax()
         largest = torch.maximum(tokens.amax(-1, keepdim=True), -tokens.amin(-1, keepdim=True)).clamp_(min=_TINY)
-        sums = self._matrix(_bytes((tokens * (_STEPS / largest)).round_()), bias=False)
-        return torch.addcmul(self._matrix.bias, sums, largest.div_(_STEPS), out=sums)
+        return _bytes((tokens * (_STEPS / largest)).round_()), largest.div_(_STEPS)
 
     def extra_repr(self) -> str:
         """Show the shape as Linear does."""
@@ -123,8 +167,14 @@ class _Quantiser:
         reach = torch.maximum(seen.high, -seen.low).clamp(min=_SMALL) * _ROOM
         smooth = (reach / weight.abs().amax(0).clamp(min=_SMALL)).sqrt()
         sizes = smooth * (reach / smooth).max() / _STEPS  # (in,)
-        self.weight = weight * sizes
+        self._weight: Tensor | None = weight * sizes
         self._per_unit = 1 / sizes
+
+    def take_weight(self) -> Tensor:
+        """The scaled weights, which are not kept: they take four times the room of the bytes made of them."""
+        weight, self._weight = self._weight, None
+        assert weight is not None  # noqa: S101  it is taken once
+        return weight
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """(N, in) -> uint8 (N, in)."""
@@ -138,7 +188,7 @@ class CalibratedLinear(_Int8):
         super().__init__()
         self.out_features = len(weight)
         self._quantise = _Quantiser(weight.detach().float(), seen)
-        self._matrix = _Matrix(self._quantise.weight, bias)
+        self._matrix = _Matrix(self._quantise.take_weight(), bias)
 
     def _map(self, tokens: Tensor) -> Tensor:
         return self._matrix(self._quantise(tokens))
@@ -152,9 +202,10 @@ class CalibratedFeedForward(_Int8):
         up_weight, down_weight = up.matrix.detach().float(), down.matrix.detach().float()
         self.out_features = len(down_weight)
         self._quantise = _Quantiser(up_weight, seen)
-        self._up = _Matrix(self._quantise.weight, up.bias)
+        scaled = self._quantise.take_weight()
+        self._up = _Matrix(scaled, up.bias)
         far = inner.high.topk(min(_OUTLIERS, len(inner.high))).indices
-        self._far_up = _Matrix(self._quantise.weight[far], None if up.bias is None else up.bias[far])
+        self._far_up = _Matrix(scaled[far], None if up.bias is None else up.bias[far])
         self._far_down = down_weight[:, far].T.contiguous()
         near = torch.ones_like(inner.high).index_fill_(0, far, 0.0)
         self._down = _Matrix(down_weight * near, down.bias)
