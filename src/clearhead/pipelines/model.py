@@ -818,8 +818,8 @@ class Model:
         """The same model in int8 for a CPU, if it changes no more than `loss` on a sample of what it will read.
 
         The sample is what the use takes: texts; (question, context) or (text, text) pairs; (context, candidates). The
-        loss is 1 - cosine of vectors, or the share of answers that differ: see `pipelines.int8`. Skills are quantised
-        one at a time, since each corrects the encoder in its own way.
+        loss is 1 - cosine of vectors, or how much less probable other answers are by the model itself: see
+        `pipelines.int8`. Skills are quantised one at a time, since each corrects the encoder in its own way.
 
         >>> small = model.skill("spam").quantise(["Call now to claim your free prize", "See you at noon"])
         >>> small.classify("Text WIN to 80086 to claim your free prize").label
