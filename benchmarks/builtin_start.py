@@ -2,7 +2,8 @@
 
 Each figure is the median over fresh processes, by the clock and by the processor's time.
 
-usage: python benchmarks/builtin_start.py [--model FOLDER] [--runs 5] [--json FILE]
+usage: python benchmarks/builtin_start.py [--model FOLDER] [--before CHECKOUT] [--only tag] [--runs 5] [--json FILE]
+       python benchmarks/builtin_start.py --phases [--runs 5]
 """
 
 import argparse
@@ -26,6 +27,25 @@ start, spent = time.perf_counter(), time.process_time()
 clearhead.load(*sys.argv[1:])
 print(time.perf_counter() - start, time.process_time() - spent)
 """
+# where the time of `clearhead tag "one line"` goes, in the processor's seconds, each since the one before
+PHASES = """
+import gc, time
+gc.set_threshold(100_000, 50, 50)  # as the command line does
+spent = [("Python", time.process_time())]
+tick = lambda name: spent.append((name, time.process_time()))
+import clearhead.cli; tick("import the command line")
+import torch; tick("import torch")
+import clearhead.pipelines.model; tick("import clearhead")
+model = clearhead.load(); tick("load the encoder")
+model._encoder_digest(); tick("digest of the encoder, for the skill")
+model.skill("entities"); tick("read the skill")
+model.tag("Ada Lovelace lived in London."); tick("first answer")
+model.tag("Ada Lovelace lived in London."); tick("second answer")
+last = 0.0
+for name, now in spent:
+    print(f"{name}\\t{now - last:.3f}")
+    last = now
+"""
 COMMANDS = {
     "fill": ["fill", "If you don't want to inhale virus, you should wear a [MASK]."],
     "classify": ["classify", "A warm, funny and clever film."],
@@ -47,29 +67,58 @@ def load_once(model: list[str]) -> tuple[float, float]:
     return clock, spent
 
 
-def command_once(arguments: list[str]) -> tuple[float, float]:
-    return process_once(["-m", "clearhead", *arguments, "--json"])
+def command_once(arguments: list[str], source: Path | None = None) -> tuple[float, float]:
+    return process_once(["-m", "clearhead", *arguments, "--json"], source)
 
 
-def process_once(arguments: list[str]) -> tuple[float, float]:
+def process_once(arguments: list[str], source: Path | None = None) -> tuple[float, float]:
+    found = os.environ if source is None else {**os.environ, "PYTHONPATH": str(source)}
     start, before = time.perf_counter(), os.times()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=found)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     return time.perf_counter() - start, spent
 
 
+def print_phases(runs: int) -> None:
+    """The medians of each phase; one thread, as the command line has for short texts."""
+    found: dict[str, list[float]] = {}
+    for _ in range(runs):
+        run = subprocess.run(
+            [sys.executable, "-c", PHASES],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for line in run.stdout.splitlines():
+            name, spent = line.split("\t")
+            found.setdefault(name, []).append(float(spent))
+    for name, column in found.items():
+        print(f"{statistics.median(column):.3f}  {name}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder as the built-in model's; else the built-in model itself")
+    parser.add_argument("--before", type=Path, help="another checkout, whose commands take turns with these")
+    parser.add_argument("--only", action="append", help="one of the commands; more may be named")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--phases", action="store_true", help="where the time of a one-line tag goes")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled beforehand
+    if options.phases:
+        print_phases(options.runs)
+        return
     named = [] if options.model is None else [options.model]
     option = [] if options.model is None else ["--model", options.model]
     turns: dict[str, Once] = {"import torch": bare_once, "load": partial(load_once, named)}
-    turns |= {name: partial(command_once, [*arguments, *option]) for name, arguments in COMMANDS.items()}
+    for name, arguments in COMMANDS.items():
+        if options.only is None or name in options.only:
+            turns[name] = partial(command_once, [*arguments, *option])
+            if options.before is not None:
+                turns[f"{name}, before"] = partial(command_once, [*arguments, *option], options.before / "src")
     # all take turns, so that other work on the machine meets all of them; the first round warms the disk
     rounds = [{name: once() for name, once in turns.items()} for _ in range(options.runs + 1)][1:]
     rows = []
