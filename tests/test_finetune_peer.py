@@ -22,7 +22,8 @@ def squad(paragraphs: int) -> str:
 @pytest.fixture
 def data(tmp_path):
     (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + "A cat\tThe cat\t2.5\n" * 9)
-    (tmp_path / "eng.train").write_text("\n\n".join(["\n".join(f"{word} X X O" for word in WORDS)] * 9))
+    tagged = "\n".join(f"{word} X X {'O' if n else 'B-PER'}" for n, word in enumerate(WORDS))
+    (tmp_path / "eng.train").write_text("\n\n".join([tagged] * 9))
     (tmp_path / "squad.json").write_text(squad(9))
     (tmp_path / "short").mkdir()
     return tmp_path
