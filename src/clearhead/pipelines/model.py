@@ -260,8 +260,11 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model has learnt, heads included."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
+        """How many numbers the model has learnt, heads included; a matrix is counted once, corrected or not."""
+        adapters = {
+            id(one) for part in self.network.modules() if isinstance(part, LoRA) for one in (part.up, part.down)
+        }
+        return sum(one.numel() for one in self.network.parameters() if id(one) not in adapters)
 
     @property
     def device(self) -> torch.device:
