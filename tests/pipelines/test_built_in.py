@@ -59,7 +59,7 @@ def test_texts_are_compared_by_their_vectors(model):
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert np.array_equal(model.embed([TEXT, OTHER]), vectors)
     assert not np.allclose(plain.embed([TEXT, OTHER], normalise=True), vectors, atol=1e-3)
-    (hit,) = model.search(TEXT, [OTHER], top_k=1)
+    (hit,) = model.search(TEXT, [OTHER], top_k=1, method="vectors")
     assert hit.score == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
     assert model.compare(TEXT, OTHER, skill="similarity").score == pytest.approx(hit.score, abs=1e-5)
     many = model.compare(TEXT, iter([OTHER, TEXT]), skill="similarity")
