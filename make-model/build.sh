@@ -46,7 +46,7 @@ calibrated spam "$work/skills/spam/dev.jsonl"
 skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" 6 \
   --set train.epochs=4 --set documents=true --set items=16 --set length=256 --set capitals=true
 calibrated entities "$data/conll2003/eng.testa"
-skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" 12 \
+skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" 10 \
   --set train.epochs=4 --set lora=16
 calibrated inference "$work/skills/inference/dev.jsonl"
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" 6 \

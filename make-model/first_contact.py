@@ -63,7 +63,7 @@ def judge_answers(model: Model, path: Path) -> list[Judged]:
 
 def judge_entities(model: Model, path: Path) -> list[Judged]:
     """Of the entities that were found; those that were missed show in F1."""
-    examples = read_conll(path, iob2=True)
+    examples = read_conll(path)
     judged = []
     for one, given in zip(examples, model.tag([list(one.words) for one in examples]), strict=True):
         true = {(kind, " ".join(one.words[first:last])) for first, last, kind in spans(list(one.tags or ()))}
@@ -93,7 +93,7 @@ def figures(model: Model, skill: str, path: Path) -> dict[str, float]:
     right = [one.right for one in judged]
     error = calibration_error(right, [one.score for one in judged])
     if skill == "entities":
-        found = EVALUATIONS["tag"](model, read_conll(path, iob2=True))
+        found = EVALUATIONS["tag"](model, read_conll(path))
         return {"f1": found.metrics["f1"], "calibration error": error}
     silent = [one.right for one in judged if one.silence]
     kept_silent = {"silent where the text is": 100 * sum(silent) / len(silent)} if silent else {}

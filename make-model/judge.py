@@ -1,8 +1,7 @@
 """More pairs for the skill similarity, judged by a model that reads both texts at once (Thakur et al. 2021).
 
 usage: python make-model/judge.py JUDGE PAIRS OUT
-JUDGE was fine-tuned on STS-B (0 to 5). PAIRS without a score get one, between `at_least` and
-`at_most` where a row has them; each text also meets those that share its words.
+JUDGE was fine-tuned on STS-B (0 to 5). PAIRS without a score get one; each text also meets those that share its words.
 """
 
 import json
@@ -19,10 +18,8 @@ import clearhead
 from clearhead.pipelines.model import Model
 
 Pair = tuple[str, str]
-Limits = tuple[float, float]
 NEAR = 3  # texts that each text meets
 COMMON = 500  # a word that more texts have says too little
-KNOWN = 4  # times that a pair counts which people have judged
 LARGEST = 5.0  # what STS-B gives to texts that mean the same
 
 
@@ -30,13 +27,11 @@ def main() -> None:
     judge, source, out = map(Path, sys.argv[1:])
     rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()]
     known = [row for row in rows if "score" in row]
-    limits: dict[Pair, Limits] = dict.fromkeys(neighbours(known), (0.0, 1.0))
-    for row in rows:
-        if "score" not in row:
-            limits[row["first"], row["second"]] = row.get("at_least", 0.0), row.get("at_most", 1.0)
+    asked = {(row["first"], row["second"]) for row in rows if "score" not in row}
+    asked |= neighbours(known)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    judged = judge_pairs(clearhead.load(judge).to(device), limits)
-    out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [*known * KNOWN, *judged]), "utf-8")
+    judged = judge_pairs(clearhead.load(judge).to(device), sorted(asked))
+    out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [*known, *judged]), "utf-8")
     print(f"{len(known):,} pairs with a score, {len(judged):,} judged")
 
 
@@ -71,14 +66,13 @@ def nearest(texts: list[str]) -> list[list[int]]:
     return found
 
 
-def judge_pairs(judge: Model, limits: dict[Pair, Limits]) -> list[dict[str, Any]]:
-    """Score pairs from 0 to 1, within what is known of them."""
-    pairs = sorted(limits)
-    judged = []
-    for (first, second), found in zip(pairs, judge.classify(pairs), strict=True):
-        low, high = limits[first, second]
-        judged.append({"first": first, "second": second, "score": round(min(max(found.score / LARGEST, low), high), 4)})
-    return judged
+def judge_pairs(judge: Model, pairs: list[Pair]) -> list[dict[str, Any]]:
+    """Score pairs from 0 to 1."""
+    scores = [min(max(found.score / LARGEST, 0.0), 1.0) for found in judge.classify(pairs)]
+    return [
+        {"first": first, "second": second, "score": round(score, 4)}
+        for (first, second), score in zip(pairs, scores, strict=True)
+    ]
 
 
 if __name__ == "__main__":

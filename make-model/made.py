@@ -1,10 +1,9 @@
-"""Rows made by rules, for what public sets hardly hold: opposites, who did what to whom, and plain verdicts.
+"""Rows made by rules, for what public sets hardly hold: who did what to whom, and plain verdicts.
 
 The patterns are in made.toml. Where they hit upon a row of `first_contact`, `skill_data.py` leaves it out.
 """
 
 import random
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,15 +48,3 @@ def drawn(rng: random.Random) -> dict[str, str]:
 def _sentence(pattern: str, slots: dict[str, str]) -> str:
     text = pattern.format(**slots)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def opposite(text: str, opposites: dict[str, set[str]], rng: random.Random) -> str | None:
-    """The text with one word turned into its opposite; None where no word has one."""
-    words = re.findall(r"\w+|\W+", text)
-    places = [place for place, word in enumerate(words) if opposites.get(word.lower())]
-    if not places:
-        return None
-    place = rng.choice(places)
-    other = rng.choice(sorted(opposites[words[place].lower()]))
-    words[place] = other.capitalize() if words[place][0].isupper() else other
-    return "".join(words)

@@ -3,7 +3,6 @@
 import json
 import lzma
 import math
-import random
 import shutil
 import sys
 from importlib import import_module
@@ -114,7 +113,7 @@ def test_sentiment_has_names_for_its_labels(tmp_path, tool):
         {"text": "Long. Very long. A bore!", "label": "negative"},
         {"text": "Very long. A bore!", "label": "negative"},
     ]
-    assert 8000 < len(learnt) <= 3 + made.MADE, "by rule, less those that are measured"
+    assert 11_000 < len(learnt) <= 3 + made.MADE["sentiment"], "by rule, less those that are measured"
     assert json.loads(read["dev"]) == {"text": "a fine film ", "label": "positive"}
 
 
@@ -224,11 +223,9 @@ def test_a_text_meets_those_that_share_its_rare_words(tool):
 
 def test_a_judge_gives_pairs_a_score_from_0_to_1(tool):
     judge = SimpleNamespace(classify=lambda pairs: [SimpleNamespace(score=score) for score in (5.2, 2.5, -0.1)])
-    rows = tool("judge").judge_pairs(judge, dict.fromkeys([("a", "b"), ("a", "c"), ("b", "c")], (0.0, 1.0)))
+    rows = tool("judge").judge_pairs(judge, [("a", "b"), ("a", "c"), ("b", "c")])
     assert [row["score"] for row in rows] == [1.0, 0.5, 0.0]
     assert rows[1] == {"first": "a", "second": "c", "score": 0.5}
-    held = tool("judge").judge_pairs(judge, {("a", "b"): (0.0, 0.3), ("a", "c"): (0.8, 1.0), ("b", "c"): (0.0, 1.0)})
-    assert [row["score"] for row in held] == [0.3, 0.8, 0.0], "what is known of a pair holds"
 
 
 def test_a_trimmed_skill_is_the_nearest_of_its_rank(stand_in, tmp_path, tool, monkeypatch, capsys):
@@ -272,20 +269,6 @@ def test_no_row_of_first_contact_is_learnt(tool, tmp_path):
         assert len(learnt) > 2000
         texts = {text for row in measured for text in made.texts(row)}
         assert texts.isdisjoint({text for row in learnt for text in made.texts(row)}), name
-
-
-def test_wordnets_opposites_turn_a_text_round(tool, tmp_path):
-    entry = "0000000{} 30 v 01 {} 0 001 ! 0000000{} v 0101 | a gloss"
-    (tmp_path / "data.verb").write_text(f"  1 licence\n{entry.format(1, 'open', 2)}\n{entry.format(2, 'close', 1)}\n")
-    for part in ("noun", "adj", "adv"):
-        (tmp_path / f"data.{part}").write_text("")
-    (tmp_path / "cntlist.rev").write_text("open%2:35:00:: 1 9\nclose%2:35:00:: 1 9\n")
-    opposites = tool("wordnet").opposites(tmp_path)
-    assert opposites["open"] == {"close"}
-    assert opposites["opening"] == {"closing"}
-    made = tool("made")
-    assert made.opposite("Open the door!", opposites, random.Random(0)) == "Close the door!"
-    assert made.opposite("a door", opposites, random.Random(0)) is None
 
 
 @pytest.mark.parametrize("skill", ["sentiment", "spam", "inference", "entities", "questions", "similarity"])
