@@ -86,7 +86,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         Tokenizer.from_folder(tmp_path / "absent")
     with pytest.raises(NotFound, match="There is no file"):
         Tokenizer.from_file(tmp_path / "tokenizer.json")
-    with pytest.raises(BadCheckpoint, match="is a folder"):
+    with pytest.raises(BadCheckpoint, match="is no plain file"):
         Tokenizer.from_file(tmp_path)
 
 

@@ -1,6 +1,7 @@
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import tokenizers
@@ -177,3 +178,14 @@ def test_batch_of_something_else(bert: Tokenizer) -> None:
 def test_pickle(tokenizer: Tokenizer) -> None:
     again = pickle.loads(pickle.dumps(tokenizer))
     assert again.encode("Be alert!", "é") == tokenizer.encode("Be alert!", "é")
+
+
+def test_a_model_keeps_its_files_when_a_tokenizer_is_saved_beside_it(bert: Tokenizer, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_text("the model's")
+    bert.save(tmp_path)
+    with pytest.raises(BadInput, match=r"tokenizer.json is there already"):
+        bert.save(tmp_path)
+    bert.save(tmp_path, overwrite=True)
+    assert (tmp_path / "model.safetensors").read_text() == (tmp_path / "config.json").read_text() == "the model's"
+    assert Tokenizer.from_folder(tmp_path).ids("a red stone") == bert.ids("a red stone")

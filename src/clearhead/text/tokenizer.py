@@ -14,7 +14,7 @@ import tokenizers
 from tokenizers import models, normalizers
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, explained, keywords, require, valid_text
-from clearhead.io import naming, read_object, staged, write_json
+from clearhead.io import check_free_file, naming, read_object, staged, write_json
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
@@ -86,9 +86,15 @@ class Tokenizer:
     def save(self, folder: str | Path, *, max_length: int | None = None, overwrite: bool = False) -> None:
         """Write tokenizer.json and tokenizer_config.json (and vocab.txt for WordPiece) as transformers reads them.
 
-        A folder that holds a tokenizer or a model is refused, or with `overwrite` replaced.
+        A folder that holds a tokenizer is refused, or with `overwrite` replaced. A model stays where it is, and its
+        tokenizer alone is added or replaced.
         """
-        with staged(Path(folder), overwrite=overwrite) as stage:
+        place = Path(folder)
+        beside_model = (place / "config.json").is_file()
+        if beside_model:
+            for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+                check_free_file(place / name, overwrite=overwrite)
+        with staged(place, own=beside_model, overwrite=overwrite and not beside_model) as stage:
             self.write_files(stage, max_length=max_length)
 
     def write_files(self, folder: Path, *, max_length: int | None = None) -> None:
