@@ -151,7 +151,7 @@ def test_a_head_links_it_to_the_animal(model):
     "method", ["vectors", pytest.param("hybrid", marks=misses("what shares the word medicine, with 0.31"))]
 )
 def test_medicine_for_someone_else(model, method):
-    query, notes = PHARMACY
+    query, notes, _ = PHARMACY
     documents = notes.split("\n\n")
     assert model.search(query, documents, top_k=1, method=method)[0].text == documents[0]
 

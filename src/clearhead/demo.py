@@ -15,7 +15,7 @@ from clearhead.studio.examples import EXAMPLES
 
 BANKS = (*SENSES["bank"]["money"][:2], *SENSES["bank"]["river"])
 NUS = EXAMPLES["/use/ask"][0]["values"]["context"]
-QUERY, NOTES = EXAMPLES["/use/search"][0]["values"].values()
+QUERY, NOTES, METHOD = EXAMPLES["/use/search"][0]["values"].values()
 
 
 def scores(found: Any) -> str:
@@ -47,7 +47,7 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     ('model.compare("A man is playing a guitar.", "A man plays the guitar.", skill="similarity")', scores),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
     (
-        f'model.search("{QUERY}", notes, top_k=2)',
+        f'model.search("{QUERY}", notes, method="{METHOD}", top_k=2)    # by meaning alone',
         lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
     ),
     (
