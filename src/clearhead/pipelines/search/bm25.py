@@ -83,10 +83,12 @@ class Bm25:
     def shares(self, query: str) -> NDArray[np.float32]:
         """Of the query's words, counted by their rarity, how much each passage has, (P,): from 0 up to 1.
 
-        Words that no passage has count for nothing: no passage could be better for them.
+        A word that no passage has is rarer than any: where most of a query is not there, what is there says little.
         """
-        known = [self.vocabulary[word] for word in words(query) if word in self.vocabulary]
-        return self.scores(query) / np.float32(self.rarity[known].sum() or 1)
+        terms = [self.vocabulary.get(word) for word in words(query)]
+        known = self.rarity[[term for term in terms if term is not None]].sum()
+        unknown = terms.count(None) * np.log1p((len(self.lengths) + 0.5) / 0.5)
+        return self.scores(query) / np.float32(known + unknown or 1)
 
     def rank(self, queries: Sequence[str], top: int) -> list[Ranking]:
         """The `top` passages for each query; those that share no word with it are left out."""
