@@ -1,7 +1,8 @@
 """How good is search? WikiQA's questions (Yang et al. 2015), ranked three ways with BM25, vectors and both.
 
-"few" ranks four sentences, of which one answers; "own" ranks the sentences of each question's own article, which is the task as published; "all" looks for them among the
-sentences of all articles, as an index does. Questions without a right sentence are left out, as is the custom.
+"few" ranks four sentences, of which one answers; "own" ranks the sentences of each question's own article, which is the
+task as published; "all" looks for them among the sentences of all articles, as an index does. Questions without a right
+sentence are left out, as is the custom.
 
 usage: python benchmarks/search_quality.py --data dev.txt [--model DIR] [--rerank DIR] [--threads 1] [--json FILE]
 """
