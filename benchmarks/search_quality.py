@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 import clearhead
+from clearhead.data.documents import Document
 from clearhead.evaluation.retrieval import average_precision, recall, reciprocal_rank
 from clearhead.pipelines.search.index import Index
-from clearhead.pipelines.search.passages import Document
 from real_weights import minilm
 
 Judged = dict[str, dict[str, int]]

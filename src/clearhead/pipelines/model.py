@@ -17,6 +17,7 @@ from typing import Any, Unpack, overload
 import torch
 from torch import Tensor, nn
 
+from clearhead.data.documents import Document
 from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOptions, with_beams, with_usual
 from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
@@ -42,7 +43,6 @@ from clearhead.pipelines.multiple_choice import Choice, choose
 from clearhead.pipelines.question_answering import Answer, Search, answer, answer_from
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
-from clearhead.pipelines.search.passages import Document
 from clearhead.pipelines.senses import Senses, senses
 from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag

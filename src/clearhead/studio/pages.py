@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from clearhead.data.batch import Batch
+from clearhead.data.documents import Document
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.inside.by_hand import by_hand
 from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
@@ -21,7 +22,6 @@ from clearhead.inside.trace import trace
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
-from clearhead.pipelines.search.passages import Document
 from clearhead.studio.entry import Entry, Field
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from clearhead.data.documents import Document
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, keywords, renamed, require, short, typed
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import (
@@ -30,7 +31,7 @@ from clearhead.io import (
 )
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
-from clearhead.pipelines.search.passages import LONGEST, Document, cut_passages
+from clearhead.pipelines.search.passages import LONGEST, cut_passages
 from clearhead.pipelines.search.ranking import Ranking, best, relevance, rerank
 from clearhead.pipelines.search.vectors import Embed, VectorSearch
 

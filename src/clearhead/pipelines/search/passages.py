@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from clearhead.data.documents import Document as Document
-from clearhead.data.documents import read_documents as read_documents
 from clearhead.errors import BadInput, require
 from clearhead.text.sentences import sentence_spans
 
