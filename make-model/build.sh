@@ -2,17 +2,7 @@
 # The built-in model from raw text to its card: `make model CORPUS=DIR DATA=DIR`, on a machine with a GPU.
 # CORPUS holds the pre-training text (*.jsonl.xz), DATA the unpacked public sets. Every step is a command of clearhead;
 # one that was stopped goes on when this is run again.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-corpus=$1 data=$2 work=${3:-scratch/model} builtin=${4:-src/clearhead/builtin}
-run() { echo "+ $*"; "$@"; }
-measured() { # name, command…: its figures go to figures.jsonl, with the command as anybody would type it
-  local name=$1
-  shift
-  local told=$*
-  told=${told//"$builtin"/MODEL} told=${told//"$data"/DATA} told=${told//"$work"/WORK}
-  run "$@" --json | tee >(cat >&2) | grep '^{' | python make-model/figures.py "$name" "$told" >>"$work/figures.jsonl"
-}
+source "$(dirname "$0")/common.sh" "$@"
 
 # 1. words
 [ -f "$work/words/tokenizer.json" ] ||
