@@ -17,18 +17,18 @@ run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more" \
   --recipe make-model/recipes/more2.toml --out "$work/more2"
 run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more2" \
   --recipe make-model/recipes/long.toml --out "$work/long"
-run python make-model/pack.py "$work/long" "$builtin"
+run python make-model/pack.py "$work/long" "$encoder"
 
 # 3. skills
 run python make-model/skill_data.py "$data" "$work/skills"
 skill() { # name, task, uses, train, dev, rank to keep, settings…; more ranks learn better than there is room for
   local name=$1 task=$2 uses=$3 train=$4 dev=$5 rank=$6
   shift 6
-  run clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --skill-for "$uses" \
-    --out "$builtin/skills/$name" --overwrite --set lora=8 --set train.learning_rate=1e-3 "$@"
-  run python make-model/trim.py "$builtin/skills/$name" "$rank"
+  run clearhead finetune "$task" --model "$encoder" --data "$train" --dev "$dev" --skill-for "$uses" \
+    --out "$encoder/skills/$name" --overwrite --set lora=8 --set train.learning_rate=1e-3 "$@"
+  run python make-model/trim.py "$encoder/skills/$name" "$rank"
 }
-calibrated() { run python make-model/calibrate.py "$builtin" "$@"; } # skill, development set
+calibrated() { run python make-model/calibrate.py "$encoder" "$@"; } # skill, development set
 skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" 6 --set train.epochs=2
 calibrated sentiment "$work/skills/sentiment/dev.jsonl"
 skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" 6 --set train.epochs=4
@@ -42,13 +42,13 @@ calibrated inference "$work/skills/inference/dev.jsonl"
 skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" 6 \
   --set train.epochs=2 --set length=384 --set items=48
 calibrated questions "$work/skills/questions/dev.json"
-run clearhead finetune regress --model "$builtin" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
+run clearhead finetune regress --model "$encoder" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
 skill similarity similar embed "$work/skills/similarity/judged.jsonl" "$work/skills/similarity/dev.jsonl" 6 \
   --set train.epochs=3 --set items=64 --set objective.ranking=true
 score() { # name, task, data, skill, options…
-  measured "$1 (skill)" clearhead evaluate "$2" --model "$builtin" --skill "$4" --data "$3" "${@:5}"
+  measured "$1 (skill)" clearhead evaluate "$2" --model "$encoder" --skill "$4" --data "$3" "${@:5}"
 }
 score "sentiment, SST-2 dev" classify "$work/skills/sentiment/dev.jsonl" sentiment
 score "sentiment, 2,000 of IMDB's test reviews" classify "$work/skills/sentiment/imdb.jsonl" sentiment
@@ -61,13 +61,13 @@ score "inference" classify "$work/skills/inference/dev.jsonl" inference
 score "questions, SQuAD 1.1 dev" answer "$data/squad/dev-v1.1.json" questions
 score "questions, part of SQuAD 2.0 dev" answer "$data/squad2/dev-part.json" questions
 score "similarity, STS-B dev" similar "$work/skills/similarity/dev.jsonl" similarity
-python make-model/first_contact.py "$builtin" >>"$work/figures.jsonl"
+python make-model/first_contact.py "$encoder" >>"$work/figures.jsonl"
 
 # 4. figures of full fine-tuning, three seeds each; the card quotes them
 figure() { # name, task, train, dev, settings…
   local name=$1 task=$2 train=$3 dev=$4
   shift 4
-  measured "$name" clearhead finetune "$task" --model "$builtin" --data "$train" --dev "$dev" --seeds 3 \
+  measured "$name" clearhead finetune "$task" --model "$encoder" --data "$train" --dev "$dev" --seeds 3 \
     --out "$work/figures/$name" --set train.learning_rate=2e-4 "$@"
 }
 for name in SST-2 CoLA MRPC RTE; do
@@ -81,5 +81,5 @@ figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json
   --set train.epochs=2 --set length=384 --set items=48
 
 # 5. the card; of the skills' own, it has taken what they say
-run python make-model/card.py "$work" "$builtin"
-rm -rf "$builtin"/skills/*/{run,README.md}
+run python make-model/card.py "$work" "$encoder"
+rm -rf "$encoder"/skills/*/{run,README.md}

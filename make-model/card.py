@@ -109,7 +109,7 @@ def _head(model: Model, folder: Path) -> str:
         "---\nlibrary_name: clearhead\nlanguage: en\npipeline_tag: fill-mask\n---\n\n"
         "# The built-in model of clearhead\n\n"
         f"An English encoder that fills masks, and {len(model.skills)} skills beside it, made from random numbers and "
-        "raw text by [make-model](../../../make-model/README.md). `clearhead.load()` reads it; `clearhead export` "
+        "raw text by [make-model](../../../../make-model/README.md). `clearhead.load()` reads it; `clearhead export` "
         "writes it for transformers.\n\n"
         + _table([("what", ""), *((name, str(value)) for name, value in facts.items())])
     )
@@ -177,7 +177,7 @@ def _figures(path: Path) -> str:
         mean = sum(found[name]["value"] for name in GLUE) / len(GLUE)
         table.append((f"mean of {'; '.join(GLUE)}", f"{mean:.2f}", str(found[GLUE[0]]["seeds"]), ""))
     listed = "\n".join(f"{number}. `{command}`" for number, command in enumerate(commands, 1))
-    note = "Seeds count from 0. DATA is the folder of the public sets, WORK that of the making, MODEL this folder."
+    note = "Seeds count from 0. DATA is the folder of the public sets, WORK that of the making."
     return f"## Figures\n\n{_table(table)}\n\n{note}\n\n{listed}"
 
 

@@ -52,7 +52,7 @@ def folder(model: ch.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the built-in model's, small and untrained."""
-    path = tmp_path_factory.mktemp("models") / "built-in"
+    path = tmp_path_factory.mktemp("box") / "encoder"
     tokenizer = ch.train_tokenizer(texts=SENTENCES, vocabulary=200, min_frequency=1)
     config = ch.ModernBertConfig(
         vocab_size=tokenizer.vocabulary,
@@ -70,8 +70,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def built_in(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stand-in, in the place of the built-in model."""
-    monkeypatch.setattr("clearhead.hub.remote.FOLDER", stand_in)
+    """The stand-in, in the place of the built-in models."""
+    monkeypatch.setattr("clearhead.hub.remote.FOLDER", stand_in.parent)
     return stand_in
 
 

@@ -29,7 +29,7 @@ def test_the_built_in_model_says_what_the_readme_says():
 
 def test_the_figures_of_the_built_in_model_are_those_of_its_card():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    card = (ROOT / "src/clearhead/builtin/README.md").read_text(encoding="utf-8")
+    card = (ROOT / "src/clearhead/builtin/encoder/README.md").read_text(encoding="utf-8")
     section = text.split("## The built-in model")[1].split("##")[0]
     heads, _, figures = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
     for name, figure in zip(heads.split("|"), figures.split("|"), strict=True):

@@ -285,7 +285,9 @@ def test_first_contact_has_100_rows_for_each_skill_and_its_labels(tool, skill):
 
 def test_first_contact_says_what_is_right_and_how_sure_it_was(tool, monkeypatch, capsys):
     contact = tool("first_contact")
-    monkeypatch.setattr(sys, "argv", ["first_contact.py", str(Path(ch.__file__).parent / "builtin"), "sentiment"])
+    monkeypatch.setattr(
+        sys, "argv", ["first_contact.py", str(Path(ch.__file__).parent / "builtin" / "encoder"), "sentiment"]
+    )
     contact.main()
     told = capsys.readouterr()
     figures = {row["figure"]: row["value"] for row in map(json.loads, told.out.splitlines())}

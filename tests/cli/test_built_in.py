@@ -61,7 +61,7 @@ def test_a_skill_is_measured(run, built_in, tmp_path):
 def test_where_the_model_is_missing_every_verb_says_so_in_one_sentence(called, no_built_in, verb):
     code, out, err = called(*VERBS[verb])
     assert (code, out) == (2, "")
-    assert err.startswith("error: this copy of clearhead has no built-in model; name a checkpoint folder")
+    assert err.startswith("error: this copy of clearhead has no built-in model 'encoder'; name a checkpoint folder")
     assert err.count("\n") == 1
 
 

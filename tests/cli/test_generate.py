@@ -209,12 +209,29 @@ def test_a_model_of_many_languages_is_told_two(run):
     assert err == "error: 'de' is no language of this model; near ones are deu_Latn and 3 others\n"
 
 
-@pytest.mark.parametrize("verb", [["translate", "a"], ["generate", "a"], ["finetune", "instruct", "--data", "a.csv"]])
-def test_the_built_in_model_does_not_write(run, tmp_path, verb):
-    out = ["--out", tmp_path] if verb[0] == "finetune" else []
-    code, printed, err = run(*verb, *out)
+@pytest.mark.parametrize(
+    ("verb", "taken"),
+    [
+        (["translate", "a"], "translator"),
+        (["generate", "a"], "gpt"),
+        (["finetune", "instruct"], "gpt"),
+        (["look", "decoding", "a"], "gpt"),
+    ],
+)
+def test_what_writes_has_a_built_in_model_of_its_own(run, tmp_path, no_built_in, verb, taken):
+    data = tmp_path / "rows.jsonl"
+    data.write_text('{"prompt": "a", "completion": "b"}\n', encoding="utf-8")
+    options = ["--data", data, "--out", tmp_path / "out"] if verb[0] == "finetune" else []
+    code, printed, err = run(*verb, *options)
     assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: the built-in model does not write; name a --model that does")
+    assert f"this copy of clearhead has no built-in model '{taken}'; " in err
+
+
+def test_the_encoder_names_what_writes(run, built_in):
+    for verb, taken in (("translate", "translator"), ("generate", "gpt")):
+        code, _, err = run(verb, "a", "-m", "builtin:encoder")
+        assert (code, err.count("\n")) == (2, 1)
+        assert f'cannot {verb}; choose one that does: load("builtin:{taken}"), or --model builtin:{taken}' in err
 
 
 def test_what_reads_no_source_neither_translates_nor_summarises(run, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from clearhead.errors import BadInput, NotFound, UnsafeCheckpoint
-from clearhead.hub.remote import find
+from clearhead.hub.remote import BOX, UNASKED, find, in_the_box, unasked
 from hub.client import asking, call
 from hub.stand_in import Hub, Repository
 
@@ -35,6 +35,27 @@ def test_a_folder_is_returned_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     assert find(tmp_path) == tmp_path
     assert find("owner/name") == Path("owner/name")
     assert find("~/owner") == tmp_path / "owner"
+
+
+def test_a_built_in_model_has_a_name_of_its_own(built_in: Path) -> None:
+    assert find("builtin:encoder") == built_in
+    assert in_the_box() == ["builtin:encoder"] == [unasked()]
+    with pytest.raises(NotFound, match=r"has no built-in model 'bert'; .* make it with: make model"):
+        find("builtin:bert")
+    for name in ("birt", "", "encoder/skills", "../encoder"):
+        with pytest.raises(NotFound, match=f"there is no built-in model '{name}'; there are builtin:encoder, builtin:"):
+            find(f"builtin:{name}")
+    with pytest.raises(NotFound, match="the folder builtin:encoder is not there"):
+        find(Path("builtin:encoder"))
+
+
+def test_what_a_use_takes_unasked_is_in_the_box() -> None:
+    assert set(UNASKED.values()) <= set(BOX)
+    assert [unasked(use) for use in ("translate", "generate", "fill")] == [
+        "builtin:translator",
+        "builtin:gpt",
+        "builtin:encoder",
+    ]
 
 
 @pytest.mark.parametrize("name", ["./model", "../model", "/model", "~/model", "C:model", "a\\b", "a/b/c", "a/b/"])

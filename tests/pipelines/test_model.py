@@ -34,7 +34,7 @@ def test_a_device_that_is_not_there(folder, device):
 
 
 def test_no_model_named(no_built_in):
-    with pytest.raises(NotFound, match="has no built-in model; name a checkpoint folder"):
+    with pytest.raises(NotFound, match="has no built-in model 'encoder'; name a checkpoint folder"):
         ch.load()
 
 
@@ -82,6 +82,15 @@ def test_a_pickle_names_the_folder_of_what_was_loaded(stand_in):
     assert again(spam).classify(TEXTS[0]) == spam.classify(TEXTS[0])
     half = again(ch.load(stand_in, dtype=torch.bfloat16))
     assert next(half.network.parameters()).dtype == torch.bfloat16
+
+
+def test_a_pickle_of_a_built_in_model_names_it(built_in, monkeypatch, tmp_path):
+    model = ch.load()
+    assert model._origin.folder == ch.load("builtin:encoder")._origin.folder == "builtin:encoder"
+    shutil.copytree(built_in, tmp_path / "encoder")
+    pickled = pickle.dumps(model)
+    monkeypatch.setattr("clearhead.hub.remote.FOLDER", tmp_path)  # as where the package lies elsewhere
+    np.testing.assert_allclose(pickle.loads(pickled).embed(TEXTS), model.embed(TEXTS), atol=1e-6)
 
 
 @pytest.mark.parametrize("change", ["number", "parameter", "frozen", "head", "copy", "folder"])

@@ -150,10 +150,10 @@ def test_a_picture_that_cannot_be_drawn_says_so(client):
 
 def test_without_a_model_the_rest_still_works(no_built_in):
     client = TestClient(create_app(), base_url="http://localhost:8642")
-    assert client.get("/api/studio").json()["models"] == ["built-in"]
+    assert client.get("/api/studio").json()["models"] == ["builtin:encoder"]
     missing = client.get("/api/model")
     assert missing.status_code == 404
-    assert "no built-in model; start the studio with --model" in missing.json()["error"]
+    assert "no built-in model 'encoder'; name a checkpoint folder" in missing.json()["error"]
     assert client.get("/api/look/attention", params={"text": "a"}).status_code == 404
     assert client.get("/api/look/by-hand").status_code == 200
     assert client.get("/api/look/positions").status_code == 200

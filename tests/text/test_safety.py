@@ -182,5 +182,5 @@ def test_the_user_may_say_yes(tmp_path, monkeypatch):
 
 def test_what_lies_in_the_package_is_ours(monkeypatch):
     monkeypatch.setattr("clearhead.text.files.check_tokenizer", lambda *_: pytest.fail("it was checked"))
-    for path in PACKAGE.glob("builtin/tokenizer.json"):
+    for path in PACKAGE.glob("builtin/*/tokenizer.json"):
         Tokenizer.from_file(path)

@@ -79,11 +79,11 @@ def evaluate(
     """
     if table:
         from clearhead.evaluation.results import as_json, as_markdown, as_text, read_measured, tables
-        from clearhead.hub.remote import builtin_folder
+        from clearhead.hub.remote import find, unasked
 
         require(task is None and not data, "--table measures nothing; leave the task and --data out", BadInput)
         write = as_json if json else as_markdown if markdown else as_text
-        typer.echo(write(tables(read_measured(figures or builtin_folder() / "figures.json"))), nl=False)
+        typer.echo(write(tables(read_measured(figures or find(unasked()) / "figures.json"))), nl=False)
         return
     if markdown or figures is not None:
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")

@@ -12,6 +12,7 @@ from clearhead.cli.options import (
     JsonOption,
     Loaded,
     LoadedGenerator,
+    LoadedTranslator,
     Shared,
     Texts,
     Verbs,
@@ -109,7 +110,7 @@ def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None
 def translate(
     *,
     texts: GivenTexts,
-    model: LoadedGenerator,
+    model: LoadedTranslator,
     src_lang: str | None = Option(None, "--from", help=_FROM),
     tgt_lang: str | None = Option(None, "--to", help=_TO),
     num_beams: int | None = Option(

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from clearhead.cli.options import (
     SAID,
     InOption,
+    LoadedGenerator,
     LoadedWithSkill,
     ModelOption,
     Output,
@@ -155,7 +156,7 @@ def why(
 
 @app.verb
 def decoding(
-    model: LoadedWithSkill,
+    model: LoadedGenerator,
     text: Annotated[str, Argument(help="The source, or the prompt."), SAID],
     num_beams: int = Option(1, help="Beams of the search; 1 is greedy."),
     max_new_tokens: int = Option(32, help="Most new tokens."),

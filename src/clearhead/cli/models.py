@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from clearhead.cli.options import CHECKPOINT, ModelOption, Output, SkillOption, Verbs, Written
+from clearhead.cli.options import DEFAULT, ModelOption, Output, SkillOption, Verbs, Written
 from clearhead.cli.render import Rows
 
 app = Verbs()
 
 
 @app.verb
-def info(model: str | None = Argument(None, help=CHECKPOINT)) -> Rows:
+def info(model: str | None = Argument(None, help=DEFAULT)) -> Rows:
     """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
 
     Example: `clearhead info ./my-model`

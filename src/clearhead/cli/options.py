@@ -22,6 +22,7 @@ from typer.core import TyperCommand
 
 from clearhead.cli.render import Rows, print_rows, shorten
 from clearhead.errors import BadInput, NotFound, require
+from clearhead.hub.remote import BOX, BUILT_IN, unasked
 from clearhead.io import Progress, check_free_file, check_free_folder, claimed, is_run
 
 if TYPE_CHECKING:
@@ -456,10 +457,9 @@ def layer_numbers(written: str) -> list[int]:
 
 # ---- models -------------------------------------------------------------------------------------------------------
 
-CHECKPOINT = "A checkpoint folder, or a name on the Hugging Face hub. Default: the built-in."
-ModelOption = Annotated[str | None, Option("--model", "-m", help=CHECKPOINT)]
-GENERATOR = "A checkpoint folder or hub name; the built-in model does not generate text."
-GeneratorOption = Annotated[str | None, Option("--model", "-m", help=GENERATOR)]
+CHECKPOINT = f"A checkpoint folder, a name on the Hugging Face hub, or one of {', '.join(map(BUILT_IN.__add__, BOX))}."
+DEFAULT = f"{CHECKPOINT} Default: {unasked()}."
+ModelOption = Annotated[str | None, Option("--model", "-m", help=DEFAULT)]
 UNKNOWN = "Count labels that the model does not know as wrong, and say how many; without it they are refused."
 AllowUnknownOption = Annotated[bool, Option("--allow-unknown-labels", help=UNKNOWN)]
 SkillOption = Annotated[str | None, Option(help="A skill of the model: its name, or a folder that holds one.")]
@@ -469,23 +469,23 @@ INT8 = f"Multiply in 8 bits, where there are {INT8_SAMPLE} texts or more; refuse
 Int8Option = Annotated[bool, Option("--int8", help=INT8)]
 
 
-def load_model(model: str | None, skill: str | None = None) -> "Model":
-    """Load what --model and --skill name."""
+def load_model(model: str | None, skill: str | None = None, *, use: str | None = None) -> "Model":
+    """Load what --model and --skill name, or the built-in model for a use."""
     from clearhead.pipelines.model import load
 
-    return load(model, skill=skill)
+    return load(unasked(use) if model is None else model, skill=skill)
 
 
-def load_generator(model: str | None) -> "Model":
-    """Load a model that writes text, which the built-in one does not."""
-    if model is None:
-        raise BadInput("the built-in model does not write; name a --model that does, such as a GPT-2, T5 or OPUS-MT")
-    return load_model(model)
+def loaded_for(use: str) -> Shared:
+    """Metadata of a parameter that is the model of a use which has a built-in model of its own."""
+    option = Annotated[str | None, Option("--model", "-m", help=f"{CHECKPOINT} Default: {unasked(use)}.")]
+    return Shared(partial(load_model, use=use), model=(option, None))
 
 
 Loaded = Annotated["Model", Shared(load_model, model=(ModelOption, None))]
 LoadedWithSkill = Annotated["Model", Shared(load_model, model=(ModelOption, None), skill=(SkillOption, None))]
-LoadedGenerator = Annotated["Model", Shared(load_generator, model=(GeneratorOption, None))]
+LoadedGenerator = Annotated["Model", loaded_for("generate")]
+LoadedTranslator = Annotated["Model", loaded_for("translate")]
 
 
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":

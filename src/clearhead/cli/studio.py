@@ -13,7 +13,9 @@ app = Verbs()
 
 @app.command()
 def studio(
-    model: list[str] | None = Option(None, "--model", "-m", help=f"{CHECKPOINT} Give it again for more."),
+    model: list[str] | None = Option(
+        None, "--model", "-m", help=f"{CHECKPOINT} Give it again for more. Default: all built-in ones."
+    ),
     runs: list[Path] | None = Option(None, help="The folder of a training run; give it again for more."),
     port: int | None = Option(None, help="The port. Default: 8642, or a free one."),
     browser: bool = Option(True, "--browser/--no-browser", help="Open the studio in the browser."),

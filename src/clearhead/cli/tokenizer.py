@@ -45,12 +45,12 @@ def tokenize(
 
 def _read_tokenizer(model: str | None) -> "Tokenizer":
     """The tokenizer of a model, or one that is a file by itself."""
-    from clearhead.hub.remote import builtin_folder, find
+    from clearhead.hub.remote import find, unasked
     from clearhead.text import Tokenizer
 
     if model is not None and (path := Path(model)).is_file():
         return Tokenizer.from_vocab(path) if path.suffix == ".txt" else Tokenizer.from_file(path)
-    return Tokenizer.from_folder(builtin_folder() if model is None else find(model))
+    return Tokenizer.from_folder(find(unasked() if model is None else model))
 
 
 def _token_lines(encoding: "Encoding", capitals: list[str] | None) -> Iterator[str]:

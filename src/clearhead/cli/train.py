@@ -56,7 +56,9 @@ def pretrain(
         help="masked (the default), masked+next, masked+order, replaced, replaced+masked(+next); causal (gpt2, "
         "rnnlm-…), spans (t5), permutation (xlnet) or bidirectional (elmo).",
     ),
-    model: Path | None = Option(None, "--model", "-m", help="A folder to go on with, or to adapt to your text."),
+    model: str | None = Option(
+        None, "--model", "-m", help="A folder to go on with, or to adapt to your text; or one such as builtin:bert."
+    ),
     tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
     vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
     run: Training,
@@ -66,11 +68,14 @@ def pretrain(
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
     from clearhead.data.corpus import Corpus
+    from clearhead.hub.remote import BUILT_IN, find
     from clearhead.text import Tokenizer
     from clearhead.training.recipes.language import model_type
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
 
-    own_family = model is not None and family == model_type(model)
+    # else a folder that is not there would be looked for on the hub
+    start = None if model is None else find(model) if model.startswith(BUILT_IN) else Path(model)
+    own_family = start is not None and family == model_type(start)
     for option, value, new, given in (
         ("--preset", preset, "model", model),
         ("--family", None if own_family else family, "model", model),
@@ -79,13 +84,13 @@ def pretrain(
         fits = value is None or given is None
         require(fits, f"{option} {value} is for a new {new}, and {given} has its own; leave it out", BadInput)
     texts = Corpus(corpus)
-    plan, train, kind = _plan(family, preset, objective, model)
+    plan, train, kind = _plan(family, preset, objective, start)
     keywords = run.keywords()
     plan, shape = for_device(plan, keywords["device"]), plan.model  # before what the user says
     plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
     own = model is None or plan.model == shape
     require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
-    if (words_in := tokenizer or model) is not None:
+    if (words_in := tokenizer or start) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
         size = VOCABULARY if vocabulary is None else vocabulary
@@ -93,7 +98,7 @@ def pretrain(
             words = learn_vocabulary_once(texts, out.path, size=size, kind=kind, progress=advance, restart=run.restart)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         trained, result = train(
-            texts, words, out.path, plan, start=model, overwrite=out.overwrite, progress=advance, **keywords
+            texts, words, out.path, plan, start=start, overwrite=out.overwrite, progress=advance, **keywords
         )
     yield from training_rows(result, out.path, repr(trained))
 
@@ -208,12 +213,10 @@ def finetune(
             return
         train = partial(translation.translate, source, data, dev=dev, columns=sides)
     else:
-        from clearhead.hub.remote import builtin_folder
+        from clearhead.hub.remote import unasked
         from clearhead.training.recipes import finetune as recipes
 
-        written = task != "instruct" or model is not None
-        require(written, "the built-in model does not write; name a --model that does, such as a GPT-2", BadInput)
-        source = model or str(builtin_folder())
+        source = model or unasked("generate" if task == "instruct" else None)
         plan = run.override(recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
         if dry_run:

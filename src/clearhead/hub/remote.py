@@ -10,6 +10,11 @@ from clearhead.errors import BadInput, ClearheadError, NotFound, UnsafeCheckpoin
 from clearhead.io import check_file
 
 FOLDER = Path(__file__).parents[1] / "builtin"
+BUILT_IN = "builtin:"  # what the name of a model in the package begins with
+# the models in the package, each in a folder of its own; the first is what `load()` reads
+BOX = ("encoder", "translator", "gpt", "bert")
+# the one that a use takes where none is named; every other use takes the first
+UNASKED = {"translate": "translator", "generate": "gpt"}
 CARD = "README.md"
 # all that a checkpoint is made of; neither a pickle nor code is fetched or published
 COMPANIONS = (
@@ -34,20 +39,42 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.sa
 FILES = COMPANIONS + WEIGHTS
 
 
-def builtin_folder() -> Path:
-    """The folder of the built-in model, with its skills."""
+def unasked(use: str | None = None) -> str:
+    """The name of the built-in model that a use takes where none is named.
+
+    >>> unasked("translate"), unasked("classify")
+    ('builtin:translator', 'builtin:encoder')
+    """
+    return BUILT_IN + UNASKED.get(use or "", BOX[0])
+
+
+def in_the_box() -> list[str]:
+    """The names of the built-in models that this copy of clearhead holds.
+
+    >>> in_the_box()[0]
+    'builtin:encoder'
+    """
+    return [BUILT_IN + name for name in BOX if (FOLDER / name / "config.json").is_file()]
+
+
+def _builtin_folder(name: str) -> Path:
+    inside = ", ".join(BUILT_IN + one for one in BOX)
+    require(name in BOX, f"there is no built-in model {_short(name)!r}; there are {inside}", NotFound)
+    told = f"this copy of clearhead has no built-in model {name!r}"
     remedy = "name a checkpoint folder or a hub model, or make it with: make model"
-    there = (FOLDER / "config.json").is_file()
-    require(there, f"this copy of clearhead has no built-in model; {remedy}", NotFound)
-    return FOLDER
+    require((FOLDER / name / "config.json").is_file(), f"{told}; {remedy}", NotFound)
+    return FOLDER / name
 
 
 def find(name: str | Path) -> Path:
-    """Give the folder of a checkpoint: a folder that exists, or else a hub name, fetched once and then cached.
+    """Give the folder of a checkpoint: a built-in one, one that exists, or of the hub, fetched once and then cached.
 
-    A hub name is a string "owner/name" or "owner/name@revision"; a Path is only ever a place on disk.
+    A built-in one is named as "builtin:bert", one of the hub as "owner/name" or "owner/name@revision"; a Path is only
+    ever a place on disk.
     """
     text = str(name)
+    if isinstance(name, str) and name.startswith(BUILT_IN):
+        return _builtin_folder(name.removeprefix(BUILT_IN))
     if not text.strip():
         raise BadInput("the name of the model is empty; give a folder, or a hub name such as owner/name")
     try:

@@ -23,7 +23,7 @@ from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, r
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import Description, read_config
-from clearhead.hub.remote import builtin_folder, find, publish
+from clearhead.hub.remote import BUILT_IN, find, publish, unasked
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
 from clearhead.io import Progress, html_table
@@ -76,8 +76,9 @@ def load(
 ) -> Model:
     """Load the built-in model, a checkpoint folder, or a model on the Hugging Face hub ("owner/name").
 
-    With a `skill`, the model for that skill alone. `dtype` is what it computes with: "float32", "float16", "bfloat16",
-    "float64", or torch's own name for one.
+    The other models in the package are "builtin:translator", "builtin:gpt" and "builtin:bert". With a `skill`, the
+    model for that skill alone. `dtype` is what it computes with: "float32", "float16", "bfloat16", "float64", or
+    torch's own name for one.
 
     >>> import clearhead
     >>> model = clearhead.load()
@@ -86,9 +87,10 @@ def load(
     >>> clearhead.load(skill="spam").labels
     ('ham', 'spam')
     """
-    folder = builtin_folder() if source is None else find(source)
+    named = unasked() if source is None else source
+    folder = find(named)
     model = Model(read_folder(folder, precision(dtype)), folder)
-    named = None if source is None else folder.resolve()
+    named = named if isinstance(named, str) and named.startswith(BUILT_IN) else folder.resolve()
     model._origin = _Origin(named, weights_state(folder), _Origin.state(model.network))
     return (model if skill is None else model.skill(skill)).to(device)
 
@@ -106,7 +108,7 @@ def precision(asked: torch.dtype | str, name: str = "dtype") -> torch.dtype:
 class _Origin:
     """Where a model was read from, and its parameters as they were then."""
 
-    folder: Path | None  # None is the built-in model's, wherever that is
+    folder: str | Path  # the name of a built-in model is that of its folder, wherever that is
     weights: str  # what `weights_state` said of the folder
     parameters: tuple[tuple[weakref.ref[Tensor], int, bool], ...]
     skill: Path | None = None
@@ -132,10 +134,10 @@ class _Origin:
 
 
 def _read_again(
-    folder: Path | None, weights: str, skill: Path | None, skill_weights: str, dtype: torch.dtype, device: str
+    folder: str | Path, weights: str, skill: Path | None, skill_weights: str, dtype: torch.dtype, device: str
 ) -> Model:
     """Make the model that a pickle names; refuse what has become another one meanwhile."""
-    there = builtin_folder() if folder is None else folder
+    there = folder if isinstance(folder, Path) else find(folder)
     same = (
         there.is_dir() and weights_state(there) == weights and (skill is None or weights_state(skill) == skill_weights)
     )
@@ -707,6 +709,12 @@ class Model:
         own = tasks.get(task) if isinstance(tasks, dict) else None
         return Generator.of(self.network, self.tokenizer, {**said, **(own if isinstance(own, dict) else {})})
 
+    def _writer(self, use: str, task: str | None = None) -> Generator:
+        writes = self.family in RECURRENT_FAMILIES or "causal_lm" in self.network.heads
+        named = f'load("{unasked(use)}"), or --model {unasked(use)}'
+        require(writes, f"this {self.family} writes no text and cannot {use}; choose one that does: {named}", WrongTask)
+        return self.generator_for(task)
+
     @property
     def writer(self) -> Generator:
         """The old name of `generator`, for one release."""
@@ -750,7 +758,7 @@ class Model:
         self, max_new_tokens: int | None, options: GenerationOptions
     ) -> tuple[Generator, int, GenerationConfig]:
         """What writes, how many tokens at most, and how: as asked for, and else as the checkpoint says."""
-        generator = self.generator
+        generator = self._writer("generate")
         # one beam at a time, unless several are asked for: what is printed while it is written has no others
         most = generator.habits.limit(max_new_tokens, NEW_TOKENS)
         habits: GenerationOptions = {**generator.habits.usual(most), "num_beams": 1}
@@ -777,7 +785,7 @@ class Model:
         >>> [part.source for part in found.parts]
         ['Ein Hund bellt.', 'Er ist müde.']
         """
-        generator, told = told_languages(self.generator, src_lang, tgt_lang)
+        generator, told = told_languages(self._writer("translate"), src_lang, tgt_lang)
         config = with_beams(options, generator.habits.usual())
         found = rewrite(generator, texts, config, prefix=told + prefix, progress=progress)
         return best_or_all(found, options)
@@ -805,7 +813,7 @@ class Model:
         """
         if abstractive:
             require(sentences is None, f"sentences={sentences} are not picked where a summary is abstractive", BadInput)
-            generator = self.generator_for("summarization")
+            generator = self._writer("generate", "summarization")
             return summarise_abstractive(generator, texts, options, max_new_tokens=max_new_tokens, progress=progress)
         if self.family in RECURRENT_FAMILIES:
             check_reads(self.generator)

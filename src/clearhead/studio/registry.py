@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import NotFound, require
+from clearhead.hub.remote import in_the_box, unasked
 from clearhead.inside.page import View
 from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Answer, Entry, parse
 
-BUILT_IN = "built-in"
 CACHED = 4  # views; one of a long text takes megabytes
 
 
@@ -20,7 +20,7 @@ class Registry:
 
     def __init__(self, models: Sequence[str], runs: Sequence[Path]) -> None:
         self.runs = list(runs)
-        self._sources: dict[str, str | None] = _named(models) if models else {BUILT_IN: None}
+        self._sources = _named(models or in_the_box() or [unasked()])
         self._loaded: dict[str, Model] = {}
         self._views: dict[str, View] = {}  # the one used last at the end
         # a trace hooks into the modules of a model, so no other computation may run in them meanwhile
@@ -82,7 +82,7 @@ class Registry:
         )
         chosen = str(wanted)
         if chosen not in self._loaded:
-            self._loaded[chosen] = _load(self._sources[chosen])
+            self._loaded[chosen] = load(self._sources[chosen])
         model = self._loaded[chosen]
         if not skill:
             return model
@@ -91,16 +91,7 @@ class Registry:
         return model.skill(str(skill))
 
 
-def _load(source: str | None) -> Model:
-    try:
-        return load(source)
-    except NotFound:
-        if source is not None:
-            raise
-        raise NotFound("this copy of clearhead has no built-in model; start the studio with --model") from None
-
-
-def _named(sources: Sequence[str]) -> dict[str, str | None]:
+def _named(sources: Sequence[str]) -> dict[str, str]:
     """Short names where they differ, else the whole paths."""
     short = [Path(source).resolve().name if Path(source).is_dir() else source for source in sources]
     names = [one if short.count(one) == 1 else source for one, source in zip(short, sources, strict=True)]
