@@ -210,6 +210,14 @@ def test_cosine_regression_is_the_squared_error():
     assert_close(loss.mean, ((cosines(x).diagonal() - wanted) ** 2).mean())
 
 
+def test_a_third_text_is_no_positive():
+    x = torch.cat([vectors(), vectors()[:4].flip(0)])
+    loss = in_batch_negatives(x, texts=3)
+    scores = 20 * torch.stack([torch.stack([F.cosine_similarity(a, p, dim=0) for p in x[4:]]) for a in x[:4]])
+    assert_close(loss.total, F.cross_entropy(scores, torch.arange(4), reduction="sum"))
+    assert loss.count == 4
+
+
 def test_the_more_similar_of_two_pairs_has_the_greater_cosine():
     x, wanted = vectors(), torch.tensor([1.0, 0.2, -0.5, 0.2])
     own = cosines(x).diagonal()
@@ -230,5 +238,5 @@ def test_equal_similarities_have_no_order():
 
 
 def test_an_odd_number_of_sequences_is_refused():
-    with pytest.raises(BadInput, match="7 sequences are no pairs; give all anchors, then all positives"):
+    with pytest.raises(BadInput, match="7 sequences are no items of 2; give all anchors, then all positives"):
         in_batch_negatives(vectors()[:7])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput
@@ -11,7 +12,14 @@ from clearhead.models.distilbert import DistilBert, DistilBertConfig
 from clearhead.models.distilbert import heads as distilbert_heads
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
-from clearhead.objectives.distillation import alternate_layers, cosine_distance, relations, soft_targets, spread
+from clearhead.objectives.distillation import (
+    alternate_layers,
+    cosine_distance,
+    relations,
+    soft_similarities,
+    soft_targets,
+    spread,
+)
 
 torch.set_num_threads(1)
 
@@ -160,3 +168,13 @@ def test_heads_that_do_not_fit_are_refused():
     student, teacher = tensors()
     with pytest.raises(BadInput, match="3 relation heads do not divide the student's width 8"):
         relations(student, teacher, Packed.of(LENGTHS), 3)
+
+
+def test_similarities_are_the_teachers():
+    ours, theirs = torch.randn(2, 6, 5)
+    scores = [F.normalize(x, dim=-1)[:2] @ F.normalize(x, dim=-1)[2:].T * 20 for x in (ours, theirs)]
+    expected = F.kl_div(scores[0].log_softmax(-1), scores[1].softmax(-1), reduction="sum")
+    loss = soft_similarities(ours, theirs, texts=3)
+    assert_close(loss.total, expected)
+    assert loss.count == 2
+    assert_close(soft_similarities(theirs, 3 * theirs, texts=3).total, torch.tensor(0.0), atol=1e-5, rtol=0)

@@ -189,6 +189,9 @@ def finetune(
         help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
         "unasked, separated by commas, or none.",
     ),
+    teacher: str | None = Option(
+        None, help="For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order."
+    ),
     allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
     run: Training,
@@ -204,7 +207,7 @@ def finetune(
     if task == "translation":
         from clearhead.training.recipes import translate as translation
 
-        for option, value in (("--skill-for", skill_for), ("--label", columns.get("label"))):
+        for option, value in (("--skill-for", skill_for), ("--teacher", teacher), ("--label", columns.get("label"))):
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
         plan: Any = run.override(for_device(translation.recipe_for(source), keywords["device"]))
@@ -224,7 +227,11 @@ def finetune(
             yield report.to_dict(), [str(report)]
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
-        more: dict[str, Any] = {"skill_for": uses, "allow_unknown_labels": allow_unknown_labels}
+        more: dict[str, Any] = {
+            "skill_for": uses,
+            "teacher": teacher,
+            "allow_unknown_labels": allow_unknown_labels,
+        }
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     train = partial(train, overwrite=out.overwrite, **keywords)
     yield from _repeat(train, plan, out.path, task=task, seeds=seeds)

@@ -6,6 +6,7 @@ import logging
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +57,19 @@ def encode_texts(
 def encode_pairs(
     examples: Sequence[PairExample], tokenizer: Tokenizer, *, length: int | None = None
 ) -> TokenizedDataset:
-    """Tokenise both sides of pairs on their own: a batch is all first texts, then all second; target: similarity."""
+    """Tokenise the texts of pairs on their own: a batch is all first, all second, and all negative ones if there are.
+
+    Target: similarity, if the pairs have scores.
+    """
     scored = _all_known([example.score for example in examples], "pairs have a score")
-    texts = [example.first for example in examples] + [example.second for example in examples]
+    columns = [[example.first for example in examples], [example.second for example in examples]]
+    if _all_known([example.negative for example in examples], "pairs have a negative text"):
+        columns.append([example.negative or "" for example in examples])
     builder = DatasetBuilder(tokenizer.template, length=length)
-    for ids in ids_of(tokenizer, texts):
+    for ids in in_blocks(tokenizer.ids_batch, chain.from_iterable(columns)):
         builder.add(ids)
     scores = {"similarity": np.array([example.score for example in examples], dtype=np.float32)}
-    members = np.arange(len(texts)).reshape(2, -1).T
+    members = np.arange(len(columns) * len(examples)).reshape(len(columns), -1).T
     return builder.build(members=members, targets=scores if scored else {}, by_column=True)
 
 

@@ -63,12 +63,13 @@ class ChoiceExample:
 
 @dataclass(frozen=True, slots=True)
 class PairExample:
-    """Two texts that mean the same, or the degree to which they do."""
+    """Two texts that mean the same, or the degree to which they do; and one that does not, if it is known."""
 
     first: str
     second: str
     score: float | None = None
     where: str = field(default="", compare=False, repr=False)
+    negative: str | None = None
 
 
 Example = TextExample | WordsExample | QuestionExample | ChoiceExample | PairExample

@@ -75,11 +75,13 @@ def read_texts(
 def read_pairs(
     source: str | Path, *, first: str | None = None, second: str | None = None, score: str | None = None
 ) -> list[PairExample]:
-    """Read pairs of texts that belong together, with a score where there is a column of that name."""
+    """Read pairs of texts that belong together, with a score and a text that does not belong where columns say so."""
     table = open_table(source)
     left, right = choose_texts(table, first, second, need_pair=True)
     scores = _parsed(table, choose(table, "score", score, SCORES[:-1]), parse_score)
-    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores, table.places()))
+    other = choose(table, "negative", None, ("negative",))
+    negatives = [None] * len(table) if other is None else [one or None for one in strings(table, other)]
+    return list(map(PairExample, strings(table, left), strings(table, str(right)), scores, table.places(), negatives))
 
 
 def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:

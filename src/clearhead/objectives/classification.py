@@ -72,15 +72,23 @@ def multiple_choice(logits: Tensor, choices: Tensor, choice: Tensor) -> Loss:
     return Loss(-chosen.sum(), count, {"accuracy": ((chosen >= best).sum(), count)})
 
 
-def in_batch_negatives(vectors: Tensor, *, scale: float = 20.0) -> Loss:
-    """Find each anchor's positive among the batch's positives, by `scale` times their cosines; vectors (2·P, D).
+def in_batch_negatives(vectors: Tensor, *, texts: int = 2, scale: float = 20.0) -> Loss:
+    """Find each anchor's positive among all other vectors of the batch that are no anchors; vectors (texts·P, D).
 
-    `scale` is one over the temperature.
+    By `scale` times their cosines, one over the temperature. Of three `texts` the third is a negative one.
     """
-    anchors, positives = _pairs(vectors)
-    with torch.autocast(vectors.device.type, enabled=False):  # which would make the product half precision
-        scores = scale * F.normalize(anchors, dim=-1) @ F.normalize(positives, dim=-1).mT  # (P, P)
+    scores = scale * anchor_cosines(vectors, texts)
     return cross_entropy(scores, torch.arange(len(scores), device=scores.device), len(scores))
+
+
+def anchor_cosines(vectors: Tensor, texts: int) -> Tensor:
+    """Compare the anchors, which come first, with all other vectors (texts·P, D) -> (P, (texts - 1)·P)."""
+    sequences = vectors.shape[0]
+    whole = sequences % texts == 0
+    require(whole, f"{sequences} sequences are no items of {texts}; give all anchors, then all positives", BadInput)
+    with torch.autocast(vectors.device.type, enabled=False):  # which would make the product half precision
+        anchors, others = F.normalize(vectors.float(), dim=-1).tensor_split([sequences // texts])
+        return anchors @ others.mT
 
 
 def cosine_regression(vectors: Tensor, similarity: Tensor) -> Loss:

@@ -1,4 +1,4 @@
-"""A student learns from its teacher: its distributions (DistilBERT) or its attention relations (MiniLM-v2)."""
+"""A student learns from its teacher: its distributions (DistilBERT), attention relations (MiniLM-v2), or vectors."""
 
 # N packed tokens · D width · V vocabulary · R sequences in a run · A relation heads · T length
 
@@ -10,11 +10,14 @@ from clearhead.errors import BadInput, require
 from clearhead.nn.attention import scaled_scores
 from clearhead.nn.heads import Network
 from clearhead.nn.layout import Packed
+from clearhead.objectives.classification import anchor_cosines
 from clearhead.objectives.loss import Loss
 
 # of the published training run
 WEIGHTS = {"soft_targets": 5.0, "masked_lm": 2.0, "cosine": 1.0}
 TEMPERATURE = 2.0
+# of vectors: the teacher knows more than pairs do, whose negatives are only likely to be some
+VECTOR_WEIGHTS = {"vectors": 1.0, "similarities": 1.0, "pairs": 0.1}
 
 
 def soft_targets(student: Tensor, teacher: Tensor, temperature: float = TEMPERATURE) -> Loss:
@@ -31,6 +34,12 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Loss:
     """Compare hidden states (N, D) of all tokens: 1 - cosine."""
     total = (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
     return Loss(total, student.shape[0])
+
+
+def soft_similarities(student: Tensor, teacher: Tensor, *, texts: int = 2, scale: float = 20.0) -> Loss:
+    """Compare how near each anchor is to all others, KL(teacher || student), from vectors (texts·P, D) of both."""
+    ours, theirs = ((scale * anchor_cosines(vectors, texts)).log_softmax(-1) for vectors in (student, teacher))
+    return Loss(F.kl_div(ours, theirs, reduction="sum", log_target=True), ours.shape[0])
 
 
 @torch.no_grad()

@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 from shutil import copytree
 
+import numpy as np
 import pytest
 import torch
 
 from clearhead.errors import BadConfig, BadInput
 from clearhead.hub.weights import WEIGHTS
 from clearhead.models.bert import BertConfig
+from clearhead.pipelines.embedding import similarities
 from clearhead.pipelines.model import Model, load
 from clearhead.training.monitor import read_rows
 from clearhead.training.recipes.finetune import Finetune, finetune, first_look
@@ -213,3 +215,51 @@ def test_development_data_is_measured_once(base, tmp_path, monkeypatch):
     finetune("classify", base, data, tmp_path / "best", dev=data, recipe=best)
     assert len(calls) == 4  # after each step, and not once more
     assert finetune("classify", base, data, tmp_path / "out", dev=data, recipe=recipe).metrics == first.metrics
+
+
+TRIPLES = [
+    {"first": "a cat", "second": "the cat sat", "negative": "a man"},
+    {"first": "a man", "second": "the man ran", "negative": "a cat"},
+]
+
+
+def test_a_teacher_gives_its_vectors(base, tmp_path):
+    """A student of other weights ends nearer to its teacher's vectors than it began, whoever wrote them down."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    torch.manual_seed(1)
+    teacher = Model.create(BertConfig(max_position_embeddings=24, **sizes), tokenizer())
+    teacher.save(tmp_path / "teacher")
+    data = write(tmp_path / "pairs.jsonl", TRIPLES)
+    texts = [text for row in TRIPLES for text in row.values()]
+    wanted = teacher.embed(texts, normalise=True)
+    np.save(tmp_path / "vectors.npy", wanted)
+    recipe = Finetune(train=Settings(steps=30, learning_rate=1e-2))
+    learnt = [
+        finetune("similar", base, data, tmp_path / name, teacher=given, recipe=recipe).model.embed(texts)
+        for name, given in (("asked", tmp_path / "teacher"), ("written", str(tmp_path / "vectors.npy")))
+    ]
+    before, *after = (similarities(one, wanted).diagonal().mean() for one in (load(base).embed(texts), *learnt))
+    assert min(after) > before + 0.2
+    assert after[0] == pytest.approx(after[1], abs=0.02), "half precision on one side"
+
+
+def test_vectors_that_do_not_belong(base, tmp_path):
+    data = write(tmp_path / "pairs.jsonl", TRIPLES)
+    np.save(tmp_path / "few.npy", np.ones((4, 16)))
+    np.save(tmp_path / "narrow.npy", np.ones((6, 8)))
+    for file, said in (
+        ("few.npy", r"few.npy has 4 vectors for 6 texts; make it of this data"),
+        ("narrow.npy", r"the teacher's vectors have 8 numbers, the model's 16; choose two of one width"),
+        ("none.npy", r"the vectors .*none.npy cannot be read"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            finetune("similar", base, data, tmp_path / "out", teacher=str(tmp_path / file))
+    with pytest.raises(BadInput, match="--teacher is for similar, not for classify; leave it out"):
+        finetune("classify", base, write(tmp_path / "c.jsonl", CLASSES), tmp_path / "out", teacher="any.npy")
+    scored = write(tmp_path / "scored.jsonl", [{"first": "a cat", "second": "a man", "score": 0.5}] * 2)
+    with pytest.raises(BadInput, match="these pairs have scores, which take the place of a teacher"):
+        finetune("similar", base, scored, tmp_path / "out", teacher="any.npy")
+    some = write(tmp_path / "some.jsonl", [TRIPLES[0], TRIPLES[1] | {"negative": ""}])
+    with pytest.raises(BadInput, match="Some pairs have a negative text and some have none"):
+        finetune("similar", base, some, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

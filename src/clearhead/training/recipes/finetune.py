@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from clearhead.data.dataset import ShuffledBatches
+from clearhead.data.dataset import ShuffledBatches, TokenizedDataset
 from clearhead.data.examples import Labels
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, check_known, describe, label_of
@@ -24,7 +26,7 @@ from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, load
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.run import (
     FinetuneResult,
@@ -78,12 +80,14 @@ def finetune(
     recipe: Finetune | None = None,
     columns: Columns | None = None,
     skill_for: Sequence[str] | None = None,
+    teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`.
+    `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
     Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
@@ -99,6 +103,12 @@ def finetune(
     if recipe.dropout is not None:
         _set_dropout(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
+    if teacher is not None:
+        taught = _vectors_of(teacher, task, training, encoded, options.get("device"))
+        widths = taught.shape[-1], model.encoder.width
+        told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
+        require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
+        encoded = replace(encoded, targets={"teacher": taught})
     if recipe.lora is not None:
         _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
@@ -114,7 +124,7 @@ def finetune(
             start={"the starting model": find(source)},
             tokenizers=[model.tokenizer],
             labels=None if labels is None else labels.names,
-            **{"the task": task},
+            **{"the task": task} | ({} if teacher is None else {"the teacher": str(teacher)}),
         ),
         settings=_evaluate_each_epoch(recipe.train, batches),
         evaluate=None if ends_averaged(recipe.train) else measure,
@@ -145,6 +155,28 @@ def finetune(
     check_measured(result, out)
     metrics = {} if evaluated is None else evaluated.metrics
     return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
+
+
+def _vectors_of(
+    teacher: str | Path, task: str, examples: Sequence[Any], encoded: TokenizedDataset, device: str | None
+) -> NDArray[Any]:
+    """The vectors that a teacher gives to all texts of the examples, (E, texts, D)."""
+    require(task == "similar", f"--teacher is for similar, not for {task}; leave it out", BadInput)
+    require("similarity" not in encoded.targets, "these pairs have scores, which take the place of a teacher", BadInput)
+    items, texts = encoded.members.shape
+    if str(teacher).endswith(".npy"):
+        try:
+            vectors: NDArray[Any] = np.load(teacher, mmap_mode="r")  # may be larger than the memory
+        except (OSError, ValueError) as error:
+            raise BadInput(f"the vectors {teacher} cannot be read ({error}); write them with embed --out") from None
+        told = f"{teacher} has {len(vectors):,} vectors for {items * texts:,} texts"
+        require(len(vectors) == items * texts, f"{told}; make it of this data", BadInput)
+    else:
+        half = device is not None and device.startswith("cuda")
+        model = load(teacher, device=device or "cpu", dtype="float16" if half else "float32")
+        rows = ((one.first, one.second, one.negative)[:texts] for one in examples)
+        vectors = model.embed([str(text) for row in rows for text in row], normalise=True).astype(np.float16)
+    return vectors.reshape(items, texts, -1)
 
 
 _TAGS = {

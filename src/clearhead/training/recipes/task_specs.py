@@ -19,6 +19,7 @@ from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer
 from clearhead.training.tasks import classification as tasks
+from clearhead.training.tasks.distillation import VectorDistillation
 from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
@@ -168,7 +169,8 @@ def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions)
     if "similarity" in encoded.targets:
         return (tasks.SimilarityRanking if options.ranking else tasks.CosineRegression)(model.network, vector)
     require(not options.ranking, "ranking=true needs pairs with scores; these have none", BadInput)
-    return tasks.Contrastive(model.network, vector)
+    made = VectorDistillation if "teacher" in encoded.targets else tasks.Contrastive
+    return made(model.network, vector, texts=encoded.members.shape[1])
 
 
 def _instruct(model: Model, *_: Any) -> Task:

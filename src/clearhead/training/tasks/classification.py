@@ -1,7 +1,5 @@
 """Fine-tuning: classes, numbers, choices, tags, answer spans, sentence vectors."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,7 @@ from clearhead.nn.heads import Network, SentenceVector
 from clearhead.objectives import classification as objectives
 from clearhead.objectives.language import causal_lm
 from clearhead.objectives.loss import Loss, cross_entropy
-from clearhead.training.tasks.task import HeadTask, Objective, encode, read
+from clearhead.training.tasks.task import HeadTask, encode, read
 
 
 class Classify(HeadTask):
@@ -98,31 +96,40 @@ class FindSpans(HeadTask):
         return objectives.answer_span(logits, batch.layout, batch.targets["starts"], batch.targets["ends"])
 
 
-class Contrastive(HeadTask):
-    """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none."""
+class VectorTask(HeadTask):
+    """What compares the vectors of texts; `texts` of them make an item, all first ones of a batch coming first."""
 
-    part = "pairs"
-    objective: ClassVar[Objective] = staticmethod(objectives.in_batch_negatives)
-
-    def __init__(self, network: Network, vector: SentenceVector) -> None:
+    def __init__(self, network: Network, vector: SentenceVector, *, texts: int = 2) -> None:
         super().__init__(network)
-        self.vector = vector
+        self.vector, self.texts = vector, texts
 
     def _count(self, batch: Batch) -> int:
-        return batch.layout.batch // 2
+        return batch.layout.batch // self.texts
 
     def _logits(self, batch: Batch) -> Tensor:
         return self.vector(encode(self.network, batch), batch.layout)
 
 
-class CosineRegression(Contrastive):
+class Contrastive(VectorTask):
+    """Each anchor finds its positive among those of the micro-batch, whose size therefore matters. Targets: none.
+
+    Of items of three texts, the third is one that it might be taken for.
+    """
+
+    part = "pairs"
+
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return objectives.in_batch_negatives(logits, texts=self.texts)
+
+
+class CosineRegression(VectorTask):
     """The cosine of a pair is its similarity. Targets: similarity (P,) float, from -1 to 1."""
 
     part, targets = "similarity", ("similarity",)
     objective = staticmethod(objectives.cosine_regression)
 
 
-class SimilarityRanking(Contrastive):
+class SimilarityRanking(VectorTask):
     """The cosines of a micro-batch's pairs are in the order of their similarities, whatever their values.
 
     Targets: similarity (P,) float.

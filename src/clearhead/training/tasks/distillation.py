@@ -1,4 +1,4 @@
-"""A small model learns from a large one: from its answers (DistilBERT) or from its attention (MiniLM)."""
+"""A model learns from another: from its answers (DistilBERT), its attention (MiniLM), or its vectors of texts."""
 
 # N packed tokens · H heads · K head width
 
@@ -10,11 +10,20 @@ from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import require
-from clearhead.nn.heads import Network
+from clearhead.nn.heads import Network, SentenceVector
 from clearhead.nn.hooks import record
-from clearhead.objectives.distillation import WEIGHTS, cosine_distance, relations, soft_targets
+from clearhead.objectives.classification import in_batch_negatives
+from clearhead.objectives.distillation import (
+    VECTOR_WEIGHTS,
+    WEIGHTS,
+    cosine_distance,
+    relations,
+    soft_similarities,
+    soft_targets,
+)
 from clearhead.objectives.language import masked_lm
 from clearhead.objectives.loss import Loss
+from clearhead.training.tasks.classification import VectorTask
 from clearhead.training.tasks.task import encode, need_heads, read
 
 
@@ -69,6 +78,32 @@ class RelationDistillation:
         return {
             name: relations(student, teacher, batch.layout, self.relation_heads)
             for name, student, teacher in zip(self.weights, ours, theirs, strict=True)
+        }
+
+
+class VectorDistillation(VectorTask):
+    """Give texts the vectors that a teacher gave them; relate anchors to others as it does, and to their own most.
+
+    Targets: teacher (P, texts, D), whose vectors were made beforehand.
+    """
+
+    part = "vectors"
+
+    def __init__(self, network: Network, vector: SentenceVector, *, texts: int) -> None:
+        super().__init__(network, vector, texts=texts)
+        self.weights = VECTOR_WEIGHTS
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count all texts, and the anchors."""
+        return {**dict.fromkeys(self.weights, self._count(batch)), "vectors": batch.layout.batch}
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the student alone."""
+        ours, theirs = self._logits(batch), batch.targets["teacher"].transpose(0, 1).flatten(0, 1)
+        return {
+            "vectors": cosine_distance(ours, theirs),
+            "similarities": soft_similarities(ours, theirs, texts=self.texts),
+            "pairs": in_batch_negatives(ours, texts=self.texts),
         }
 
 
