@@ -1,6 +1,6 @@
-"""Make the built-in model of a pre-trained one: matrices in int8, the heads that fill masks and judge pairs.
+"""Make a built-in model of a trained one: matrices in int8, with the heads that it was pre-trained with.
 
-usage: python make-model/pack.py PRETRAINED OUT
+usage: python make-model/pack.py TRAINED OUT
 """
 
 import json
@@ -10,11 +10,13 @@ from pathlib import Path
 import clearhead
 from clearhead.hub.checkpoint import write_folder
 
+HEADS = ("masked_lm", "next_sentence", "causal_lm")
+
 
 def main() -> None:
     source, out = map(Path, sys.argv[1:])
     model = clearhead.load(source)
-    write_folder(model.checkpoint, out, heads=["masked_lm", "next_sentence"], int8=True, own=True)
+    write_folder(model.checkpoint, out, [name for name in HEADS if name in model.network.heads], int8=True, own=True)
     (out / "vocab.txt").unlink(missing_ok=True)  # tokenizer.json holds it too
     words = out / "tokenizer.json"
     content = json.loads(words.read_text("utf-8"))

@@ -15,6 +15,7 @@ def test_info(run, folder):
     facts = json.loads(run("info", folder, "--json")[1])
     assert facts["heads"] == ["masked_lm", "pooled", "next_sentence"]
     assert facts["config"]["hidden_size"] == 32
+    assert facts["stored"] == "float32"
 
 
 def test_convert(run, folder, tmp_path):

@@ -15,15 +15,18 @@ app = Verbs()
 
 @app.verb
 def info(model: str | None = Argument(None, help=DEFAULT)) -> Rows:
-    """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer.
+    """Say what a checkpoint holds: family, sizes, parameters, heads, labels, tokenizer, how it is stored.
 
     Example: `clearhead info ./my-model`
     """
+    from clearhead.hub.remote import find, unasked
+    from clearhead.hub.weights import stored_type
     from clearhead.models import RECURRENT_FAMILIES
     from clearhead.nn.embeddings import UNLIMITED
     from clearhead.pipelines.model import load
 
-    loaded = load(model)
+    named = unasked() if model is None else model
+    loaded = load(named)
     tokenizer, sentence = loaded.checkpoint.tokenizer, loaded.checkpoint.sentence
     words = None if tokenizer is None else {"vocabulary": tokenizer.vocabulary, "lowercase": tokenizer.lowercase}
     facts = {"family": loaded.family, "parameters": loaded.parameters, "tokenizer": words}
@@ -40,6 +43,7 @@ def info(model: str | None = Argument(None, help=DEFAULT)) -> Rows:
             "tokenizer": words,
             "sentence_vector": sentence and {"pooling": sentence.pooling, "normalise": sentence.normalise},
         }
+    facts["stored"] = stored_type(find(named))
     facts["config"] = asdict(loaded.config)
     yield facts, _fact_lines(facts)
 

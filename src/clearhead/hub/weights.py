@@ -7,9 +7,10 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,6 +27,8 @@ DIGEST = "clearhead.sha256"  # safetensors has no checksum of its own, so our fi
 SCALE = ".row_scale"
 _LARGE = 1024  # numbers from which on int8 pays
 _NARROW = 32
+# what safetensors calls the types that weights are usually stored in
+_TYPES = {"I8": "int8", "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _HEADER = 100_000_000  # bytes of a header at most, as the library has it
 _LIMIT = "CLEARHEAD_MAX_PARAMETERS"
 
@@ -60,13 +63,27 @@ def tensor_shapes(folder: Path) -> dict[str, Shape]:
     return {name: shape for file in _files(folder) for name, shape in _shapes(file).items()} if there else {}
 
 
+def stored_type(folder: Path) -> str:
+    """The type that most numbers of a checkpoint folder are stored in, by the headers of its files alone."""
+    numbers = Counter[str]()
+    for entry in (entry for file in _files(folder) for entry in _header(file).values()):
+        numbers[str(entry["dtype"])] += math.prod(entry["shape"])
+    kind = max(numbers, key=numbers.__getitem__, default="")
+    return _TYPES.get(kind, kind)
+
+
 def _counts(path: Path) -> list[int]:
     """How many numbers each tensor of a file claims to hold."""
     return [math.prod(shape) for shape in _shapes(path).values()]
 
 
 def _shapes(path: Path) -> dict[str, Shape]:
-    """The shape of each tensor of a file; none where the header is damaged, as its reader will say.
+    """The shape of each tensor of a file; none where the header is damaged."""
+    return {name: tuple(entry["shape"]) for name, entry in _header(path).items()}
+
+
+def _header(path: Path) -> dict[str, dict[str, Any]]:
+    """What a file says of each tensor; nothing where its header is damaged, as its reader will say.
 
     The library maps the whole file at once, which one of holes does not allow.
     """
@@ -74,8 +91,9 @@ def _shapes(path: Path) -> dict[str, Shape]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(size)) if size <= _HEADER else {}
-        shapes = {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
-        return shapes if all(type(side) is int for shape in shapes.values() for side in shape) else {}
+        header.pop("__metadata__", None)
+        whole = all(type(side) is int for entry in header.values() for side in entry["shape"])
+        return header if whole else {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
@@ -189,7 +207,9 @@ def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Store large matrices (R, C) as int8 with scales (R, 1), narrow ones with (1, C); what is rounded off is gone."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if tensor.dim() != 2 or tensor.numel() < _LARGE or not tensor.is_floating_point():
+        # a matrix of one row is a bias, for which one scale would be too coarse
+        large = tensor.dim() == 2 and len(tensor) > 1 and tensor.numel() >= _LARGE
+        if not large or not tensor.is_floating_point():
             stored[name] = tensor
             continue
         # a scale for each row of a few numbers would weigh as much as the row: there, one for each column
