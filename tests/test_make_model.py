@@ -35,6 +35,8 @@ def tool(monkeypatch):
         "judge",
         "made",
         "skill_data",
+        "translation_data",
+        "translator_card",
         "trim",
         "wordnet",
     ):
@@ -314,3 +316,44 @@ def test_a_temperature_makes_a_sure_skill_as_sure_as_it_is_right(stand_in, tmp_p
     assert "spam: temperature 5.0" in capsys.readouterr().out, "half of it is wrong, at full confidence"
     assert [one.label for one in after] == [one.label for one in before]
     assert sum(one.score for one in after) < sum(one.score for one in before)
+
+
+def _pairs(data):
+    for name, rows in {
+        "tatoeba/deu.txt": [(f"Word {n} is here.", f"Wort {n} ist hier.") for n in range(400)],
+        "tatoeba/fra.txt": [(f"Word {n} is here.", f"Le mot {n} est ici !") for n in range(400)],
+    }.items():
+        (data / name).parent.mkdir(exist_ok=True)
+        (data / name).write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    with (data / "tatoeba/deu.txt").open("a", encoding="utf-8") as file:
+        file.write("I must go to the market!\tIch muss auf den Markt gehen.\nWe go.\tWir gehen.\n")
+        file.write("So a man in a red coat sits on a bench.\tEin Mann sitzt.\n")
+    (data / "multi30k").mkdir()
+    for part, text in {
+        "train": "Two dogs.",
+        "val": "Three dogs.",
+        "test_2016_flickr": "A man in a red coat sits on it.",
+    }.items():
+        for code in ("en", "de", "fr"):
+            (data / "multi30k" / f"{part}.{code}").write_text(f"{text if code == 'en' else code + text}\n", "utf-8")
+
+
+def test_pairs_are_learnt_both_ways_but_those_that_are_measured_or_asked(tmp_path, tool, monkeypatch):
+    _pairs(tmp_path)
+    out = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["translation_data.py", str(tmp_path), str(out)])
+    made = tool("translation_data")
+    monkeypatch.setattr(made, "SHARE", 0.05)
+    made.main()
+    read = {path.stem: path.read_text("utf-8").splitlines() for path in out.rglob("*.tsv")}
+    learnt = {row for row in read["train"] if row.count(" ") < 8}
+    assert {">>en<< Wir gehen.\tWe go.", ">>de<< We go.\tWir gehen.", ">>fr<< Two dogs.\tfrTwo dogs."} <= learnt
+    assert not any("Markt" in row or "market" in row for row in read["train"])
+    assert not any("red coat" in row for row in read["train"]), "eight words in a row are measured"
+    for direction in ("de-en", "en-de", "fr-en", "en-fr"):
+        measured = read[f"tatoeba.{direction}"]
+        assert 5 < len(measured) < 60
+        assert len(read[f"multi30k.{direction}"]) == 1
+        assert not learnt & set(measured)
+    held = {made.plain(row.split("\t")[1]) for row in read["tatoeba.de-en"] + read["tatoeba.fr-en"]}
+    assert not any(made.plain(side.partition("<<")[2] or side) in held for row in learnt for side in row.split("\t"))

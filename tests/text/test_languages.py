@@ -2,7 +2,7 @@
 
 import pytest
 
-from clearhead.errors import BadInput
+from clearhead.errors import BadConfig, BadInput
 from clearhead.text.languages import Languages
 
 NLLB = ["deu_Latn", "eng_Latn", "est_Latn", "fra_Latn", "spa_Latn", "zho_Hans", "zho_Hant"]
@@ -49,6 +49,14 @@ def test_where_a_language_stands(settings, around, place):
     languages = found(["en_XX", "ro_RO"], around, **settings)
     assert languages.place == place
     assert languages.around(7, "ro_RO") == (((1,), (7,)) if place == "before" else ((), (7, 1)))
+
+
+def test_the_directions_of_a_small_translator_are_read():
+    tokens = [">>en<<", ">>de<<"]
+    assert found(tokens, directions=["de-en", "en-de"]).directions == (("de", "en"), ("en", "de"))
+    assert found(tokens).directions == ()
+    with pytest.raises(BadConfig, match="pairs of codes such as de-en and en-de, got 'German'"):
+        found(tokens, directions="German")
 
 
 def test_what_the_files_say_is_the_default():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, Self
 
-from clearhead.errors import BadInput, require
+from clearhead.errors import BadConfig, BadInput, require
 
 # NLLB's eng_Latn and mBART's en_XX are their own tokens; M2M-100 writes __en__, OPUS-MT with several targets >>fra<<
 _CODE = re.compile(r"(?P<own>[a-z]{2,3}_[A-Z][A-Za-z]{1,3})|__(?P<m2m>[a-z]{2,3})__|>>(?P<opus>[^<>\s]+)<<")
@@ -22,16 +22,37 @@ _LONG = dict(pair.split(":") for pair in _PAIRS.split())
 # before a source, after its end, or before it and naming the target's language instead of its own
 Place = Literal["before", "after", "target"]
 Around = tuple[tuple[int, ...], tuple[int, ...]]  # the ids before a source and after it
+Direction = tuple[str, str]  # the codes of a source and its target
+DIRECTIONS = "directions"  # in tokenizer_config.json; other libraries do not know it
+_DIRECTION = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
+
+
+def read_directions(written: object) -> tuple[Direction, ...]:
+    """Read directions such as ["de-en", "en-de"]; what is no such list is refused."""
+    rows = written if isinstance(written, list | tuple) else [written]
+    found = [_DIRECTION.fullmatch(str(row)) for row in rows]
+    told = f"{DIRECTIONS} are pairs of codes such as de-en and en-de, got {written!r}"
+    require(all(found), told, BadConfig)
+    return tuple((match[1], match[2]) for match in found if match is not None)
+
+
+def tag(code: str) -> str:
+    """The token before a source that says what to translate it to, as OPUS-MT writes it: >>de<<."""
+    return f">>{code}<<"
 
 
 @dataclass(frozen=True, slots=True)
 class Languages:
-    """The token of each language by its code, and where it stands; `source` and `target` are what the files say."""
+    """The token of each language by its code, and where it stands; `source` and `target` are what the files say.
+
+    `directions` are the pairs that a small translator was taught, where its files name them: it knows no others.
+    """
 
     ids: Mapping[str, int]
     place: Place
     source: str | None = None
     target: str | None = None
+    directions: tuple[Direction, ...] = ()
 
     @classmethod
     def find(cls, specials: Mapping[str, int], around: Around, settings: Mapping[str, Any]) -> Self | None:
@@ -45,7 +66,7 @@ class Languages:
             return None
         kind = str(settings.get("tokenizer_class"))
         if all(match.lastgroup == "opus" for match in found.values()):
-            return cls(ids, "target")
+            return cls(ids, "target", directions=read_directions(settings.get(DIRECTIONS, [])))
         after = any(token in ids.values() for token in around[1])
         if kind.startswith("Nllb"):
             after = settings.get("legacy_behaviour") is True

@@ -18,7 +18,7 @@ from clearhead.io import check_free_file, naming, read_object, staged, write_jso
 from clearhead.text import families, files
 from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
-from clearhead.text.languages import Languages
+from clearhead.text.languages import DIRECTIONS, Languages, read_directions, tag
 from clearhead.text.sentencepiece import marian
 
 # the names that the families of checkpoints give to each special token, the telling ones first
@@ -152,6 +152,13 @@ class Tokenizer:
         """The same tokenizer for one pair of its languages, which it then is saved with."""
         told = {"src_lang": source, "tgt_lang": target}
         return type(self)(self._library, {**self.settings, **{name: code for name, code in told.items() if code}})
+
+    def with_directions(self, directions: Sequence[str]) -> Self:
+        """The same tokenizer for a translator of several directions, such as de-en: with a token for each target."""
+        targets = dict.fromkeys(target for _, target in read_directions(directions))
+        library = tokenizers.Tokenizer.from_str(self._library.to_str())
+        library.add_special_tokens([tag(target) for target in targets])
+        return type(self)(library, {**self.settings, DIRECTIONS: list(directions)})
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text, or two, with special tokens round them."""

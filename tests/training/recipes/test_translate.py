@@ -104,6 +104,34 @@ def test_a_transformer_is_trained_by_the_same_recipe(files, tmp_path):
     assert "| perplexity |" in card
 
 
+def test_one_model_learns_several_directions_by_the_tags_of_its_sources(tmp_path):
+    config = TransformerConfig(
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_position_embeddings=32,
+        dropout=0.0,
+        pad_token_id=0,
+    )
+    rows = [(f">>{to}<< {word}", written) for word in WORDS for to, written in (("en", word[::-1]), ("fr", "oui"))]
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in rows * 20), "utf-8")
+    plan = replace(recipe(config, 60, 1e-2), tokenizer="bpe", vocabulary=300, directions=("de-en", "de-fr"))
+    translate("transformer-tiny", [data], tmp_path / "model", recipe=plan)
+    model = ch.load(tmp_path / "model")
+    assert model.tokenizer.languages.directions == (("de", "en"), ("de", "fr"))
+    assert model.tokenizer.encode(">>fr<< eins").tokens[0] == ">>fr<<"
+    assert model.generate([f">>{to}<< drei" for to in ("en", "fr")])[1].text == "oui"
+    assert model.generate(">>en<< drei").text != "oui"
+    data.write_text("drei\ttrois\n", "utf-8")
+    with pytest.raises(BadInput, match=r"'drei' begins with none of >>en<<, >>fr<<"):
+        translate("transformer-tiny", [data], tmp_path / "other", recipe=plan)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_two_readings_of_each_pair_differ_by_their_dropout_alone(files, tmp_path, dropout):
     config = Seq2SeqConfig(embedding_size=8, hidden_size=8, dropout=dropout)

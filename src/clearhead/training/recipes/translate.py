@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from math import inf
 from pathlib import Path
 from shutil import copyfile
@@ -15,7 +16,7 @@ import torch
 from clearhead.data.examples import PairExample
 from clearhead.data.rng import BatchSource
 from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
-from clearhead.errors import BadInput, NotFound, WrongTask, require
+from clearhead.errors import BadInput, NotFound, WrongTask, require, short
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
@@ -31,7 +32,7 @@ from clearhead.pipelines.model import Model, load
 from clearhead.pipelines.translation import translate_texts
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.text.files import TARGETS
-from clearhead.text.languages import Around, check_told
+from clearhead.text.languages import Around, check_told, read_directions, tag
 from clearhead.training.recipes.run import (
     RUN,
     FinetuneResult,
@@ -68,6 +69,7 @@ class Translate:
     model: Any  # the sizes of a new model; None for one that is loaded, which also has its own tokenizer
     tokenizer: str = "bpe"  # of a new model, one for both languages: bpe, unigram, wordpiece or word
     vocabulary: int = 8000
+    directions: tuple[str, ...] = ()  # of a new model of several, such as de-en, en-de: sources begin with >>en<<
     src_lang: str | None = None  # of a model of many languages: the codes of the two
     tgt_lang: str | None = None
     length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
@@ -84,7 +86,8 @@ class Translate:
         smoothing, weight = self.label_smoothing, self.agreement
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
         require(0 <= weight < inf, f"agreement is a weight of 0 or more, got {weight}; 5 is usual, 0 is none")
-        for name in ("tokenizer", "vocabulary"):
+        read_directions(self.directions)
+        for name in ("tokenizer", "vocabulary", "directions"):
             value = getattr(self, name)
             free = self.model is not None or value == getattr(type(self), name)
             require(free, f"{name}={value} is for a new model; one that is there has its own, so leave it out")
@@ -193,8 +196,14 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         writes = loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads
         require(writes, f"{model} {_WRITES_NOT}", WrongTask)
         return _told(loaded, recipe)
-    texts = (text for pair in pairs for text in (pair.first, pair.second))
+    tags = tuple(tag(target) for _, target in read_directions(recipe.directions))
+    for pair in pairs if tags else ():
+        told = f"{short(pair.first)} begins with none of {', '.join(dict.fromkeys(tags))}; say what to translate it to"
+        require(pair.first.startswith(tags), told, BadInput)
+    sources = (pair.first.partition("<<")[2].lstrip() if tags else pair.first for pair in pairs)
+    texts = chain.from_iterable(zip(sources, (pair.second for pair in pairs), strict=True))
     tokenizer = train_tokenizer(texts=texts, kind=recipe.tokenizer, vocabulary=recipe.vocabulary, lowercase=False)
+    tokenizer = tokenizer.with_directions(recipe.directions) if tags else tokenizer
     ids = {"vocab_size": tokenizer.vocabulary, "pad_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.sep_id}
     config = replace(recipe.model, **ids)
     if isinstance(config, Seq2SeqConfig):
