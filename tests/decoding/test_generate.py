@@ -100,7 +100,7 @@ def test_stop_strings():
     (output,) = greedy(table, [[0]], controls)
     assert (output.tokens, output.ended) == ([1, 2, 3, 4], True)
     assert list(stream(table, [0], controls)) == [1, 2, 3, 4]
-    with pytest.raises(BadInput, match="stop strings need decode"):
+    with pytest.raises(BadInput, match="stop strings and whole sentences need decode"):
         Controls(stop_strings=("34",))
 
 

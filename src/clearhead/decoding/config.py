@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, check_options, renamed, require, typed
+from clearhead.text.sentences import split_sentences
 
 
 def check_whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> None:
@@ -80,8 +81,9 @@ class Controls:
     """Rules for the tokens of one text. `end` are the tokens that end it; they are not part of the result.
 
     `repetition_penalty` divides positive scores of tokens that were there before and multiplies negative ones (Keskar
-    et al. 2019); no `no_repeat_ngram_size` tokens follow one another twice. `stop_strings` need `decode`. A text begins
-    with `first`, and one that reaches the limit ends with `last`, whatever is likely.
+    et al. 2019); no `no_repeat_ngram_size` tokens follow one another twice. A text begins with `first`, and one that
+    reaches the limit ends with `last`, whatever is likely; with `whole_sentences`, it ends where a sentence does in the
+    second half of its limit. That and `stop_strings` need `decode`.
     """
 
     end: tuple[int, ...] = ()
@@ -91,6 +93,7 @@ class Controls:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
     stop_strings: tuple[str, ...] = ()
+    whole_sentences: bool = False
     decode: Callable[[Sequence[int]], str] | None = None
     first: int | None = None
     last: int | None = None
@@ -103,8 +106,8 @@ class Controls:
         check_number("repetition_penalty", penalty)
         require(penalty > 0, f"repetition_penalty must be more than 0, got {penalty}; 1 is no penalty", BadInput)
         require(all(self.stop_strings), "a stop string must not be empty", BadInput)
-        can_stop = not self.stop_strings or self.decode is not None
-        require(can_stop, "stop strings need decode, which makes text of ids", BadInput)
+        can_stop = not (self.stop_strings or self.whole_sentences) or self.decode is not None
+        require(can_stop, "stop strings and whole sentences need decode, which makes text of ids", BadInput)
 
     def changes(self, count: int) -> bool:
         """Whether `apply` would change scores after `count` new tokens."""
@@ -141,8 +144,12 @@ class Controls:
         return scores
 
     def stops(self, new: Sequence[int]) -> bool:
-        """Whether one of the stop strings is in the text of the new tokens; asked after every token."""
-        if not self.stop_strings or self.decode is None:
+        """Whether one of the stop strings is in the text of the new tokens, or it has said enough; asked after each."""
+        if self.decode is None:
+            return False
+        if self.whole_sentences and 2 * len(new) >= self.max_new_tokens and _ends_a_sentence(self.decode(new)):
+            return True
+        if not self.stop_strings:
             return False
         # a character takes up to four tokens of bytes, and what is further back was looked at before
         recent = self.decode(new[-4 * max(map(len, self.stop_strings)) - 4 :])
@@ -155,6 +162,11 @@ def _completions(text: Sequence[int], n: int) -> list[int]:
         return []
     before = list(text[len(text) - n + 1 :])
     return [text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == before]
+
+
+def _ends_a_sentence(text: str) -> bool:
+    """Whether another sentence could follow: not inside of a quotation, nor after an abbreviation."""
+    return text.count('"') % 2 == 0 and split_sentences(f"{text} A")[-1] == " A"
 
 
 NEW_TOKENS = 128  # at most, where neither the user nor the checkpoint says how many
@@ -177,6 +189,7 @@ class GenerationConfig:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
     stop_strings: tuple[str, ...] = ()
+    whole_sentences: bool = False  # a text ends with a sentence, where one ends in the second half of the limit
 
     def __post_init__(self) -> None:
         for name in ("num_beams", "num_return_sequences"):
@@ -185,8 +198,9 @@ class GenerationConfig:
             check_whole(name, getattr(self, name))
         for name in ("length_penalty", "repetition_penalty"):
             check_number(name, getattr(self, name))
-        early = self.early_stopping
-        require(isinstance(early, bool), f"early_stopping must be True or False, got {early!r}", BadInput)
+        for name in ("early_stopping", "whole_sentences"):
+            value = getattr(self, name)
+            require(isinstance(value, bool), f"{name} must be True or False, got {value!r}", BadInput)
         seeded = self.seed is None or isinstance(self.seed, int)
         require(seeded, f"seed must be a whole number, got {self.seed!r}", BadInput)
         mixed = self.sampling is not None and self.num_beams > 1
@@ -216,6 +230,7 @@ class GenerationOptions(TypedDict, total=False):
     repetition_penalty: float
     no_repeat_ngram_size: int
     stop_strings: str | tuple[str, ...] | list[str]
+    whole_sentences: bool
 
 
 def generation_config(**options: Unpack[GenerationOptions]) -> GenerationConfig:
@@ -241,15 +256,20 @@ def generation_config(**options: Unpack[GenerationOptions]) -> GenerationConfig:
 
 
 _OF_BEAMS = ("num_beams", "length_penalty", "early_stopping")
+_OF_SAMPLING = ("temperature", "top_k", "top_p")
 
 
 def with_usual(options: GenerationOptions, usual: GenerationOptions) -> GenerationConfig:
-    """Choose as is `usual`, unless told otherwise; what is usual for beams waits until there are some."""
+    """Choose as is `usual`, unless told otherwise; what is usual for beams waits until there are some.
+
+    Who asks for sampling gets no beams that are usual, and who says how many beams, even one, no sampling that is.
+    """
     chosen: dict[str, Any] = {**usual, **options}
-    drawn = {"temperature", "top_k", "top_p"} & set(options)
-    for name in _OF_BEAMS:
-        if name not in options and (drawn or chosen.get("num_beams", 1) == 1):
-            chosen.pop(name, None)
+    if any(name in options for name in _OF_SAMPLING) or chosen.get("num_beams", 1) == 1:
+        chosen = {name: value for name, value in chosen.items() if name in options or name not in _OF_BEAMS}
+    if chosen.get("num_beams", 1) > 1 or "num_beams" in options:
+        left_out = (*_OF_SAMPLING, "seed")
+        chosen = {name: value for name, value in chosen.items() if name in options or name not in left_out}
     return generation_config(**cast("GenerationOptions", chosen))
 
 
@@ -291,7 +311,11 @@ class WritingHabits:
             require(right, f"{name}: {key} = {said!r} is no token's id")
             return found
 
-        taken = {key: value for key, hint in _OPTIONS.items() if (value := take(key, hint)) is not None}
+        drawn = take("do_sample", bool)  # without it the values for sampling mean nothing, as in transformers
+        hints = {**_OPTIONS, **_SAMPLING} if drawn else _OPTIONS
+        taken = {key: value for key, hint in hints.items() if (value := take(key, hint)) is not None}
+        if drawn:
+            taken.setdefault("temperature", 1.0)
         most, least = take("max_length", int), take("min_length", int)
         if sourced and least is not None:
             taken.setdefault("min_new_tokens", max(least - 1, 0))
@@ -299,10 +323,16 @@ class WritingHabits:
             limit = most - 1
         start, first, last = (next(iter(tokens(key)), None) for key in _TOKENS)
         options = cast("GenerationOptions", taken)
-        with_beams(options)  # says what is out of range
+        with_beams({}, options)  # says what is out of range
+        with_usual({}, {**options, "num_beams": 1})
         several = tuple(tokens("eos_token_id"))
         limit = min(limit, MOST_NEW_TOKENS) if limit and limit > 0 else None
         return cls(options=options, max_new_tokens=limit, start=start, first=first, last=last, ends=several)
+
+    @property
+    def samples(self) -> bool:
+        """Whether the checkpoint says that tokens are drawn."""
+        return "temperature" in self.options
 
     def limit(self, max_new_tokens: int | None, usual: int) -> int:
         """How many new tokens at most: what was asked for, else what the checkpoint says, else what is usual."""
@@ -323,7 +353,9 @@ _OPTIONS: dict[str, Any] = {
     "min_new_tokens": int,
     "repetition_penalty": float,
     "no_repeat_ngram_size": int,
+    "whole_sentences": bool,  # which only clearhead knows, and the seed below
 }
+_SAMPLING: dict[str, Any] = {"temperature": float, "top_k": int, "top_p": float, "seed": int}
 
 
 def check_length(max_new_tokens: object, min_new_tokens: int = 0) -> None:

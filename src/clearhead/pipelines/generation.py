@@ -135,7 +135,8 @@ class Generator:
             repetition_penalty=config.repetition_penalty,
             no_repeat_ngram_size=config.no_repeat_ngram_size,
             stop_strings=config.stop_strings,
-            decode=self.tokenizer.decode if config.stop_strings else None,
+            whole_sentences=config.whole_sentences,
+            decode=self.tokenizer.decode if config.stop_strings or config.whole_sentences else None,
             first=self.habits.first,
             last=self.habits.last,
         )

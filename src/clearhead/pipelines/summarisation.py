@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from clearhead.decoding.config import GenerationOptions, check_length, with_beams
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress, Record
+from clearhead.models.rnnlm import RecurrentLM
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.generation import Generator, best_or_all
@@ -103,6 +104,7 @@ def _summary(text: str, spans: Sequence[tuple[int, int]], vectors: Vectors, coun
 
 
 WINDOW = 512  # tokens read at once; T5 was trained with no more
+TLDR = "\nTL;DR:"  # what a GPT goes on from with a summary (Radford et al. 2019, section 3.6)
 
 # what T5's own files say for summaries
 USUAL: GenerationOptions = {"length_penalty": 2.0, "min_new_tokens": 30, "no_repeat_ngram_size": 3}
@@ -120,9 +122,10 @@ def summarise_abstractive(
     """Summarise each text in new words; one longer than the model reads at once, in as many chunks as needed.
 
     Of each chunk at most `max_new_tokens` are written, four beams unless the options or the model's own files say
-    otherwise; by a T5, as its first files say.
+    otherwise; by a T5, as its first files say. A GPT goes on from the text and "TL;DR:".
     """
-    check_reads(generator)
+    if isinstance(generator.module, RecurrentLM):
+        check_reads(generator)  # it remembers no text of several sentences
     most = generator.habits.limit(max_new_tokens, MAX_NEW_TOKENS)
     check_length(most)
     prefix = summary_prefix(generator)
@@ -131,8 +134,15 @@ def summarise_abstractive(
         usual["min_new_tokens"] = min(usual["min_new_tokens"], most)
     config = with_beams(options, usual)
     check_length(most, config.min_new_tokens)
+    suffix = "" if generator.sourced else TLDR
     found = rewrite(
-        generator, texts, config, prefix=prefix, limit=WINDOW, whole=True, max_new_tokens=most, progress=progress
+        *(generator, texts, config),
+        prefix=prefix,
+        suffix=suffix,
+        limit=WINDOW,
+        whole=True,
+        max_new_tokens=most,
+        progress=progress,
     )
     return best_or_all(found, options)
 

@@ -107,6 +107,7 @@ def rewrite(
     config: GenerationConfig,
     *,
     prefix: str = "",
+    suffix: str = "",
     limit: int = SOURCE_TOKENS,
     whole: bool = False,
     max_new_tokens: int | None = None,
@@ -115,15 +116,16 @@ def rewrite(
     """Write each text anew, in chunks of at most `limit` tokens that follow `prefix`; see `sentence_chunks`.
 
     A chunk may become twice as long as the next power of two, or have `max_new_tokens`. Of several sequences of each
-    chunk, the second ones make the second text.
+    chunk, the second ones make the second text. A decoder alone goes on from the chunk and a `suffix`.
     """
-    check_reads(generator)
-    room = room_for(generator, prefix, limit)
+    if not suffix:
+        check_reads(generator)
+    room = room_for(generator, prefix + suffix, limit, 0 if generator.sourced else max_new_tokens or 0)
     rngs = config.rngs()
 
     def results(chunk: list[str]) -> Iterator[list[Rewritten]]:
         cut = [sentence_chunks(generator.tokenizer, text, room, whole=whole) for text in chunk]
-        read = generator.ids([prefix + part for one in cut for part in one.texts])
+        read = generator.ids([prefix + part + suffix for one in cut for part in one.texts])
         limits = [max_new_tokens or _enough_for(len(ids)) for ids in read]
         written = iter(generator.write(read, limits, config, rngs=rngs, progress=progress))
         for one in cut:
@@ -135,6 +137,7 @@ def rewrite(
 
     def joined(cut: SentenceChunks, outputs: Sequence[Output]) -> Rewritten:
         new = [generator.tokenizer.decode(output.tokens) for output in outputs]
+        new = [one.strip() for one in new] if suffix else new  # a new line, or a space, comes after it
         scores = [output.score for output in outputs]
         return Rewritten(cut.join(new), tuple(Part(*row) for row in zip(cut.texts, new, scores, strict=True)))
 
@@ -168,10 +171,12 @@ def t5_prefix(source: str | None, target: str | None) -> str:
     return f"translate {first} to {second}: "
 
 
-def room_for(generator: Generator, prefix: str, limit: int) -> int:
-    """How many tokens a chunk may have, of `limit` at most, beside a prefix and the end token."""
+def room_for(generator: Generator, prefix: str, limit: int, new: int = 0) -> int:
+    """How many tokens a chunk may have, of `limit` at most, beside a prefix, the end token and `new` ones."""
     # a word that comes to stand at the beginning may be spelt with more pieces than before
-    most = limit if generator.positions is None else min(limit, generator.positions - _SLACK)
+    most = limit if generator.positions is None else min(limit, generator.positions - new - _SLACK)
+    told = f"{new} new tokens leave no room for a text, of {generator.positions} positions; ask for fewer"
+    require(most > 0, told, BadInput)
     taken = len(generator.ids([prefix])[0])
     told = f"the prefix and the end have {taken} tokens, of {most} that are read at once; give a shorter prefix"
     require(not prefix or taken < most, told, BadInput)

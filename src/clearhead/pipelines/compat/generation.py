@@ -41,10 +41,10 @@ class GenerateOptions(Options):
     min_length: int | None = None
     num_beams: int | None = None
     num_return_sequences: int = 1
-    do_sample: bool = False
-    temperature: float = 1.0
+    do_sample: bool | None = None
+    temperature: float | None = None
     top_k: int | None = None
-    top_p: float = 1.0
+    top_p: float | None = None
     length_penalty: float | None = None
     early_stopping: bool | None = None
     repetition_penalty: float | None = None
@@ -68,15 +68,19 @@ class GenerateOptions(Options):
         """The same as `Model.generate` has it; `beams` are the task's, unless the options say otherwise."""
         several = self.num_return_sequences
         at_least_one("num_return_sequences", several)
-        beams = self.num_beams if self.num_beams is not None else 1 if self.do_sample else beams
+        usual: dict[str, Any] = {**habits.usual(self.limit(prompt, habits))}
+        drawn: dict[str, Any] = {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}
+        drawn |= {name: usual.pop(name) for name in drawn if name in usual}
+        drawn |= {name: value for name in drawn if (value := getattr(self, name)) is not None}
+        usual.pop("seed", None)  # torch's own generator is what draws, as there
+        do_sample = (habits.samples and self.num_beams in (None, 1)) if self.do_sample is None else self.do_sample
+        beams = self.num_beams if self.num_beams is not None else 1 if do_sample else beams
         at_least_one("num_beams", beams)
-        enough = self.do_sample or several <= beams
+        enough = do_sample or several <= beams
         require(
             enough, f"num_return_sequences={several} needs num_beams={several} or more, or do_sample=True", BadInput
         )
         stop = self.stop_strings or self.stop_sequence or ()
-        top_k = _TOP_K if self.top_k is None else self.top_k
-        usual: dict[str, Any] = {**habits.usual(self.limit(prompt, habits))}
         least = self.min_new_tokens if self.min_length is None else max(0, self.min_length - prompt)
         said = {"min_new_tokens": self.min_new_tokens or least}
         said |= {name: getattr(self, name) for name in _SAID}
@@ -85,7 +89,7 @@ class GenerateOptions(Options):
             **{name: value for name, value in usual.items() if name != "num_beams"},
             num_beams=beams,
             num_return_sequences=several,
-            sampling=Sampling(temperature=self.temperature, top_k=top_k, top_p=self.top_p) if self.do_sample else None,
+            sampling=Sampling(**drawn) if do_sample else None,
             stop_strings=(stop,) if isinstance(stop, str) else tuple(stop),
         )
 
@@ -105,7 +109,8 @@ class TextGenerationOptions(GenerateOptions):
 class TextGeneration(Pipeline[TextGenerationOptions]):
     """For each prompt a list of dictionaries with generated_text, or with generated_token_ids for `return_tensors`.
 
-    v5 samples unless told `do_sample=False`; here, as in v4, `do_sample=True` must be said. Chats are refused.
+    v5 samples unless told `do_sample=False`; here, as in v4, you or the model's files say `do_sample=True`. Chats are
+    refused.
     """
 
     options = TextGenerationOptions
