@@ -1,19 +1,23 @@
 """How good is search over a folder of manuals? Questions as newcomers put them, and the pages that answer them.
 
-Two folders: "manuals" are the manual pages of common commands, as `man` prints them on this machine, and its licences;
+Three sets: "manuals" are the manual pages of common commands, as `man` prints them on this machine, and its licences;
 "book" is a folder of HTML pages, the chapters of "The Rust Programming Language" (share/doc/rust/html/book of a Rust
-toolchain). The questions are in search_folder.json, written before anything was measured on them. A hit counts if it
-comes from a page that answers; nDCG ranks pages by their best passage. Then, how often hits of a score are right.
+toolchain); "python" is what this Python says of its own functions, a page each. The questions, in search_folder.json,
+were written before anything was measured on them. A hit counts if it comes from a page that answers; nDCG ranks pages
+by their best passage. Then, how often hits of a score are right.
 
 usage: python benchmarks/search_folder.py manuals [--folder DIR] [--model DIR | minilm] [--index DIR] [--threads 1]
 """
 
 import argparse
+import importlib
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +25,46 @@ from pathlib import Path
 import torch
 
 import clearhead
-from clearhead.data.documents import read_documents
+from clearhead.data.documents import Document, read_documents
 from clearhead.evaluation.retrieval import ndcg
-from clearhead.pipelines.search.index import Index
+from clearhead.pipelines.search.index import Hit, Index
 from real_weights import minilm
 
 ASKED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 BANDS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.01)
+
+
+def documents(name: str, folder: Path | None = None) -> list[Document]:
+    """The pages of a set; the source of each is its name in the questions."""
+    if name == "python":
+        return [Document(text, page) for page, text in docstrings().items()]
+    with tempfile.TemporaryDirectory() as scratch:
+        if folder is None:
+            write_manuals(Path(scratch))
+        found = read_documents([folder or Path(scratch)])
+        return [Document(one.text, Path(one.source).stem) for one in found]
+
+
+def docstrings() -> dict[str, str]:
+    """What the standard library says of its functions and classes; of several that say the same, the first."""
+    found: dict[str, str] = {}
+    for module in ASKED["python"]["modules"]:
+        for name, said in _documented(module):
+            page = f"{module}.{name}"
+            if said not in found:
+                found[said] = page
+    return {page: f"{page}\n\n{said}" for said, page in found.items()}
+
+
+def _documented(module: str) -> Iterator[tuple[str, str]]:
+    held = importlib.import_module(module)
+    for name in sorted(getattr(held, "__all__", None) or dir(held)):
+        one = getattr(held, name)
+        error = isinstance(one, type) and issubclass(one, BaseException)
+        if name.startswith("_") or inspect.ismodule(one) or not callable(one) or error:
+            continue
+        if len((said := inspect.getdoc(one) or "").split()) >= 3:
+            yield name, said
 
 
 def write_manuals(folder: Path) -> None:
@@ -39,6 +76,20 @@ def write_manuals(folder: Path) -> None:
         (folder / f"{page}.txt").write_bytes(text)
     for name in ASKED["manuals"]["licences"]:
         shutil.copy(Path("/usr/share/common-licenses") / name, folder / f"{name}.txt")
+
+
+def judgements(name: str) -> dict[str, dict[str, int]]:
+    """Query -> page that answers it -> 1."""
+    return {query: dict.fromkeys(pages, 1) for query, pages in ASKED[name]["queries"]}
+
+
+def of_pages(hits: list[Hit]) -> dict[str, float]:
+    """Page -> the score of its best passage; an index read from a folder names files."""
+    return {_page(hit): hit.score for hit in reversed(hits)}
+
+
+def _page(hit: Hit) -> str:
+    return Path(hit.source).stem if os.sep in hit.source else hit.source
 
 
 def main() -> None:
@@ -54,27 +105,21 @@ def main() -> None:
     if options.index is not None and options.index.exists():
         index = Index.load(options.index, model)
     else:
-        with tempfile.TemporaryDirectory() as scratch:
-            if options.folder is None:
-                write_manuals(Path(scratch))
-            index = model.index(read_documents([options.folder or scratch]))
+        index = model.index(documents(options.set, options.folder))
         if options.index is not None:
             index.save(options.index)
-    queries = [query for query, _ in ASKED[options.set]["queries"]]
-    right = dict(ASKED[options.set]["queries"])
-    gold = {query: dict.fromkeys(pages, 1) for query, pages in right.items()}
-    print(f"{date.today()}  {options.set}  {len(queries)} questions  {index!r}")
+    gold = judgements(options.set)
+    print(f"{date.today()}  {options.set}  {len(gold)} questions  {index!r}")
     print(f"{'method':<8} {'hit@5':>12} {'nDCG@10':>8}")
     bands: dict[float, list[bool]] = {low: [] for low in BANDS[:-1]}
     for method in ("vectors", "bm25", "hybrid"):
-        hits, run = 0, {}
-        for query, found in zip(queries, index.search(queries, top_k=100, method=method), strict=True):
-            pages = [Path(hit.source).stem for hit in found]
-            hits += any(page in right[query] for page in pages[:5])
-            run[query] = {page: hit.score for page, hit in reversed(list(zip(pages, found, strict=True)))}
-            for page, hit in list(zip(pages, found, strict=True))[: 5 if method == "hybrid" else 0]:
-                bands[max(low for low in bands if low <= hit.score)].append(page in right[query])
-        print(f"{method:<8} {hits:>5} of {len(queries):<3} {ndcg(gold, run, 10):>8.3f}", flush=True)
+        right, run = 0, {}
+        for query, found in zip(gold, index.search(list(gold), top_k=100, method=method), strict=True):
+            right += any(_page(hit) in gold[query] for hit in found[:5])
+            run[query] = of_pages(found)
+            for hit in found[: 5 if method == "hybrid" else 0]:
+                bands[max(low for low in bands if low <= hit.score)].append(_page(hit) in gold[query])
+        print(f"{method:<8} {right:>5} of {len(gold):<3} {ndcg(gold, run, 10):>8.3f}", flush=True)
     print("the first five of hybrid, by their score:")
     for low, high in pairwise(BANDS):
         if seen := bands[low]:

@@ -11,6 +11,8 @@ import argparse
 import json
 import random
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -91,7 +93,7 @@ def main() -> None:
                 continue  # a graph over a dozen sentences approximates nothing
             seconds, run = 0.0, {}
             for question, own in relevant.items():
-                held = index if among == "all" else _part(index, own)
+                held = index if among == "all" else part(index, own)
                 start = time.perf_counter()
                 hits = held.search(question, top_k=min(100, len(held)), **settings)
                 seconds += time.perf_counter() - start
@@ -108,13 +110,11 @@ def main() -> None:
         options.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def _part(index: Index, own: dict[str, int]) -> Index:
+def part(index: Index, own: Collection[str]) -> Index:
     """An index of a few documents of another, with the vectors that it has already."""
-    assert index.vectors is not None
     places = [place for place, document in enumerate(index.documents) if document.source in own]
-    part = Index.build((index.documents[place] for place in places), max_characters=LONG)
-    vectors = type(index.vectors)(index.vectors.vectors[places], index.vectors.probe, index.vectors.embed)
-    return Index(part.documents, part.spans, part.words, vectors)
+    few, held = Index.build((index.documents[place] for place in places), max_characters=LONG), index.vectors
+    return few if held is None else replace(few, vectors=replace(held, vectors=held.vectors[places]))
 
 
 if __name__ == "__main__":
