@@ -1,6 +1,9 @@
 """The card of the built-in model, written from what its making left behind: runs, figures, and the model itself.
 
 usage: python make-model/card.py WORK BUILTIN
+
+What was measured before and not again stands in figures.jsonl beside this file; of pre-training that was not run again,
+the card keeps what it said.
 """
 
 import json
@@ -17,6 +20,8 @@ from clearhead.training.monitor import curve, read_rows
 from figures import read_figures
 
 HERE = Path(__file__).parent
+FIGURES = HERE / "figures.jsonl"
+MAKING = "## How it was made"
 MODEL = "clearhead, built-in"
 RUNS = ("short", "more", "more2", "long")  # of pre-training, in order
 ASIDE = "aside"  # the folder of runs that were paid for, and that the model does not come from
@@ -41,21 +46,28 @@ def main() -> None:
     model = clearhead.load(folder)
     if not model.skills:
         sys.exit(f"{folder} has no skills; train them before the card is written")
-    rows = joined(work)
-    (folder / "curve.svg").write_text(curve([_drawn(row) for row in rows]), "utf-8")
+    rows, card = joined(work), folder / "README.md"
+    if rows:
+        (folder / "curve.svg").write_text(curve([_drawn(row) for row in rows]), "utf-8")
+    figures = read_figures(FIGURES) | read_figures(work / FIGURES.name)
+    FIGURES.write_text("".join(json.dumps(row) + "\n" for row in figures.values()), "utf-8")
     parts = [
         _head(model, folder),
         (HERE / "data.md").read_text("utf-8").strip(),
-        _making(work, folder, rows),
+        _making(work, folder, rows) if rows else _section(card.read_text("utf-8"), MAKING),
         _skills(model),
-        _figures(work / "figures.jsonl"),
+        _figures(figures),
         (HERE / "limits.md").read_text("utf-8").strip(),
         f"## How it leans\n\nAsked by `make-model/biases.py`, with the model as it is in this folder.\n\n{seen(model)}",
     ]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", "utf-8")
-    beside = measured(read_figures(work / "figures.jsonl"))
-    (folder / "figures.json").write_text(json.dumps(beside, indent=1) + "\n", "utf-8")
-    print(f"wrote {folder / 'README.md'}")
+    card.write_text("\n\n".join(parts) + "\n", "utf-8")
+    (folder / "figures.json").write_text(json.dumps(measured(figures), indent=1) + "\n", "utf-8")
+    print(f"wrote {card}")
+
+
+def _section(card: str, title: str) -> str:
+    """One section of a card, with its title."""
+    return re.findall(rf"(?ms)^{title}\n.*?(?=\n^## |\Z)", card)[0].strip()
 
 
 def measured(found: dict[str, Row]) -> list[Row]:
@@ -116,8 +128,6 @@ def _head(model: Model, folder: Path) -> str:
 
 
 def _making(work: Path, folder: Path, rows: list[Row]) -> str:
-    if not rows:
-        return "## How it was made\n\nThe runs have left no curve."
     last = rows[-1]
     spent = sum(_minutes(path) for path in sorted((folder / "skills").glob("*/README.md")))
     skills = f", and {spent:.1f} for the skills" if spent else ""
@@ -133,7 +143,7 @@ def _making(work: Path, folder: Path, rows: list[Row]) -> str:
         for path in (HERE / "recipes" / f"{name}.toml" for name in RUNS)
     )
     return (
-        f"## How it was made\n\n{last['step']:,} steps and {last['tokens'] / 1e6:,.0f} million tokens in "
+        f"{MAKING}\n\n{last['step']:,} steps and {last['tokens'] / 1e6:,.0f} million tokens in "
         f"{last['elapsed'] / 60:.1f} minutes of one GPU for pre-training{skills}.{_aside(work)} `make model` makes it "
         f"again.\n\n"
         f"![Loss of the masked tokens by step](curve.svg)\n\n{_table(table)}\n\n{recipes}"
@@ -164,10 +174,7 @@ def _skills(model: Model) -> str:
     return f"## Skills\n\n{_table(table)}"
 
 
-def _figures(path: Path) -> str:
-    found = read_figures(path)
-    if not found:
-        return "## Figures\n\nIt was not measured."
+def _figures(found: dict[str, Row]) -> str:
     table: list[tuple[str, ...]] = [("figure", "value", "seeds", "command")]
     commands = list(dict.fromkeys(row["command"] for row in found.values()))
     for name, row in found.items():
