@@ -39,9 +39,7 @@ calibrated entities "$data/conll2003/eng.testa"
 skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" 10 \
   --set train.epochs=4 --set lora=16
 calibrated inference "$work/skills/inference/dev.jsonl"
-skill questions answer answer "$work/skills/questions/train.json" "$work/skills/questions/dev.json" 6 \
-  --set train.epochs=2 --set length=384 --set items=48
-calibrated questions "$work/skills/questions/dev.json"
+run bash make-model/questions.sh "$corpus" "$data" "$work" "$builtin"
 run clearhead finetune regress --model "$encoder" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
@@ -58,8 +56,6 @@ score "entities, CoNLL-2003 dev" tag "$data/conll2003/eng.testa" entities
 score "entities, CoNLL-2003 test" tag "$data/conll2003/eng.testb" entities
 score "entities, CoNLL-2003 test, whole documents" tag "$data/conll2003/eng.testb" entities --documents
 score "inference" classify "$work/skills/inference/dev.jsonl" inference
-score "questions, SQuAD 1.1 dev" answer "$data/squad/dev-v1.1.json" questions
-score "questions, part of SQuAD 2.0 dev" answer "$data/squad2/dev-part.json" questions
 score "similarity, STS-B dev" similar "$work/skills/similarity/dev.jsonl" similarity
 python make-model/first_contact.py "$encoder" >>"$work/figures.jsonl"
 

@@ -1,4 +1,4 @@
-"""The training data of the six skills, out of the unpacked public sets: one folder each with train and dev files.
+"""The training data of the skills, out of the unpacked public sets: one folder each with train and dev files.
 
 usage: python make-model/skill_data.py DATA OUT
 
@@ -101,38 +101,6 @@ def similarity(data: Path) -> Iterator[Row]:
             yield {"first": first, "second": second}
 
 
-def questions(data: Path) -> dict[str, list[Row]]:
-    """SQuAD 1.1 and the part of 2.0; questions without an answer, there and misplaced, teach when to say nothing.
-
-    Most articles of that part are of the development set of 1.1: they are left out.
-    """
-    plain, dev = articles(data / "squad/train-v1.1.json"), articles(data / "squad/dev-v1.1.json")
-    measured = {article["title"] for article in dev}
-    hard = [found for found in articles(data / "squad2/train-part.json") if found["title"] not in measured]
-    return {"train": [*plain, *hard, *misplaced(plain)], "dev": dev}
-
-
-def misplaced(found: list[Row], share: float = 0.2) -> Iterator[Row]:
-    """Some questions again, with the most similar paragraph of their article that has none of their answers."""
-    for article in found:
-        contexts = [paragraph["context"] for paragraph in article["paragraphs"]]
-        known = [words(context) for context in contexts]
-        for asked in (asked for paragraph in article["paragraphs"] for asked in paragraph["qas"]):
-            if not held_out(asked["id"], share):
-                continue
-            answers = [answer["text"].casefold() for answer in asked["answers"]]
-            shared = [len(words(asked["question"]) & each) for each in known]
-            silent = [
-                place
-                for place, context in enumerate(contexts)
-                if not any(answer in context.casefold() for answer in answers)
-            ]
-            if silent:
-                lost = {**asked, "id": f"{asked['id']}-misplaced", "answers": [], "is_impossible": True}
-                other = contexts[max(silent, key=lambda place: shared[place])]
-                yield {"title": article["title"], "paragraphs": [{"context": other, "qas": [lost]}]}
-
-
 def words(text: str) -> set[str]:
     """Words that say something: of four letters and more."""
     return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}
@@ -167,11 +135,6 @@ def entity_runs(sentence: str) -> Iterator[tuple[str, list[str]]]:
         yield tag, list(run)
 
 
-def articles(path: Path) -> list[Row]:
-    found: list[Row] = json.loads(path.read_text("utf-8"))["data"]
-    return found
-
-
 def write(rows: Iterable[Row], folder: Path) -> None:
     """Write train.jsonl without what is measured, dev.jsonl, and each part of it that has a name."""
     every = [(row.pop("held_out", False), row) for row in rows]
@@ -201,11 +164,8 @@ def main() -> None:
     write(spam(data), out / "spam")
     write(inference(data), out / "inference")
     write(similarity(data), out / "similarity")
-    for name in ("entities", "questions"):
-        (out / name).mkdir(parents=True, exist_ok=True)
+    (out / "entities").mkdir(parents=True, exist_ok=True)
     (out / "entities/train.txt").write_text(entities(data), "utf-8")
-    for name, content in questions(data).items():
-        (out / "questions" / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": content}))
 
 
 if __name__ == "__main__":

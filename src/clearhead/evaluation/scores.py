@@ -165,7 +165,8 @@ def score_answers(examples: Sequence[QuestionExample], rows: Sequence[Prediction
     named = {example.id: row for example, row in zip(examples, _checked(rows, examples), strict=True)}
     if all("candidates" in row for row in rows):
         lists = {name: [squad.ScoredText(*one) for one in row["candidates"]] for name, row in named.items()}
-        return Evaluated(metrics=squad.score_nbest(golds, lists))
+        threshold = rows[0].get("threshold", 0.0) if rows else 0.0
+        return Evaluated(metrics=squad.score_nbest(golds, lists, threshold))
     texts = dict(zip(named, _predicted(rows, examples, str), strict=True))
     scored = squad.squad1(golds, texts) if all(golds.values()) else squad.squad2(golds, texts)
     return Evaluated(metrics=scored)

@@ -164,18 +164,20 @@ def best_texts(nbest: NBest) -> dict[str, str]:
     }
 
 
-def predictions_of(golds: Golds, nbest: NBest) -> dict[str, str]:
-    """Give one text for each question; the empty one, where some have no answer, if none scores highest."""
+def predictions_of(golds: Golds, nbest: NBest, threshold: float = 0.0) -> dict[str, str]:
+    """Give one text for each question; the empty one, where some have no answer, if none scores higher by so much."""
     if all(golds.values()):
         return best_texts(nbest)
     texts, odds = decide(nbest)
-    return {name: "" if odds[name] > 0 else text for name, text in texts.items()}
+    return {name: "" if odds[name] > threshold else text for name, text in texts.items()}
 
 
-def score_nbest(golds: Golds, nbest: NBest) -> dict[str, float]:
+def score_nbest(golds: Golds, nbest: NBest, threshold: float = 0.0) -> dict[str, float]:
     """Score the best candidates: by SQuAD 1.1, or by 2.0 with the best threshold where a question has no answer."""
     check_ids(golds, nbest, "list of candidates")
-    return squad1(golds, best_texts(nbest)) if all(golds.values()) else squad2(golds, *decide(nbest), threshold=0.0)
+    if all(golds.values()):
+        return squad1(golds, best_texts(nbest))
+    return squad2(golds, *decide(nbest), threshold=threshold)
 
 
 def oracle(golds: Golds, nbest: NBest, n: int) -> dict[str, float]:

@@ -84,7 +84,11 @@ def _labels(model: Model, use: str, head: str) -> tuple[str, ...] | None:
 def predict_answers(
     model: Model, examples: Sequence[QuestionExample], *, top_k: int = 1, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """The `top_k` best answers of each question, and the empty one with the score of no answer."""
+    """The `top_k` best answers of each question, and the empty one with the score of no answer.
+
+    What the model would not answer, by its own threshold, is predicted as empty.
+    """
+    threshold = model.able("answer").checkpoint.description.threshold
     questions, contexts = [example.question for example in examples], [example.context for example in examples]
     found: list[Answer] = model.answer(
         questions, contexts, top_k=top_k, threshold=math.inf, whole_words=False, progress=progress
@@ -92,13 +96,15 @@ def predict_answers(
     lists = {}
     for example, answer in zip(examples, found, strict=True):
         spans = [squad.ScoredText(one.text, one.logit) for one in answer.candidates]
-        lists[example.id] = sorted([*spans, squad.ScoredText("", answer.null_score)], key=lambda one: -one.score)
-    texts = squad.predictions_of(squad.golds_of(examples), lists)
+        nothing = squad.ScoredText("", answer.null_score)
+        lists[example.id] = sorted([*spans, nothing], key=lambda one: -one.score)
+    texts = squad.predictions_of(squad.golds_of(examples), lists, threshold)
     rows = []
     for example, answer in zip(examples, found, strict=True):
         text = texts[example.id]
         score = next((one.score for one in answer.candidates if one.text == text), answer.score)
-        rows.append({"predicted": text, "score": score, "candidates": lists[example.id]})
+        found_in = {"candidates": lists[example.id], "threshold": threshold}
+        rows.append({"predicted": text, "score": score, **found_in})
     return rows
 
 

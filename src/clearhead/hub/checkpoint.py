@@ -134,6 +134,7 @@ def write_folder(
         architecture=architecture,
         labels=_labels_for(part, description.labels, names.unlabelled),
         threshold=description.threshold if "span" in kept else 0.0,
+        null_bias=description.null_bias if "span" in kept else 0.0,
         whole_words=description.whole_words and "tags" in kept,
     )
     tensors = names.write_tensors(to_theirs(names, plain_parameters(part)))

@@ -54,9 +54,10 @@ _BESIDE = set(
 _TAGS = "ForTokenClassification"
 _NORM = {"gamma": "weight", "beta": "bias"}
 
-# where transformers keeps the options of a use, and the two of ours: the use, and the option's name there
+# where transformers keeps the options of a use, and the three of ours: the use, and the option's name there
 _TASKS = "task_specific_params"
-_THRESHOLD, _WHOLE_WORDS = ("question-answering", "threshold"), ("token-classification", "whole_words")
+_THRESHOLD, _NULL_BIAS = (("question-answering", name) for name in ("threshold", "null_bias"))
+_WHOLE_WORDS = ("token-classification", "whole_words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,7 @@ class Description:
     num_labels: int | None = None  # as the file says it beside the labels
     problem: str | None = None
     threshold: float = 0.0  # by how much "no answer" must beat the best span of a text
+    null_bias: float = 0.0  # added to the logit of "no answer", so that scores are probabilities
     whole_words: bool = False  # tags were taught by the first piece of each word, which speaks for the others
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -105,9 +107,8 @@ def read_config(folder: Path) -> Description:
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
     config = _build_config(ALL_FAMILIES[family].config, content, path)
-    threshold, content = _take_option(content, _THRESHOLD)
-    message = f"{path}: the threshold {threshold!r} for {_THRESHOLD[0]} is no number; write one, or leave it out"
-    require(threshold is None or is_number(threshold), message, BadCheckpoint)
+    threshold, content = _take_number(content, _THRESHOLD, path)
+    null_bias, content = _take_number(content, _NULL_BIAS, path)
     whole_words, content = _take_option(content, _WHOLE_WORDS)
     extra = {name: content[name] for name in content if name not in expected | _BESIDE | names.fixed.keys()}
     if extra:
@@ -119,7 +120,8 @@ def read_config(folder: Path) -> Description:
         labels=_labels(content, path),
         num_labels=typed(content.get("num_labels", content.get("_num_labels")), int | None, f"{path}: num_labels"),
         problem=typed(content.get("problem_type"), str | None, f"{path}: problem_type"),
-        threshold=0.0 if threshold is None else float(threshold),
+        threshold=threshold,
+        null_bias=null_bias,
         whole_words=bool(typed(whole_words, bool | None, f"{path}: whole_words")),
         extra=extra,
     )
@@ -280,7 +282,11 @@ def to_json(description: Description, dtype: str) -> dict[str, Any]:
         content["label2id"] = {label: i for i, label in enumerate(description.labels)}
     if description.problem is not None:
         content["problem_type"] = description.problem
-    for (use, name), value in ((_THRESHOLD, description.threshold), (_WHOLE_WORDS, description.whole_words)):
+    for (use, name), value in (
+        (_THRESHOLD, description.threshold),
+        (_NULL_BIAS, description.null_bias),
+        (_WHOLE_WORDS, description.whole_words),
+    ):
         if value:
             tasks = _entries(content.get(_TASKS))
             content[_TASKS] = tasks | {use: _entries(tasks.get(use)) | {name: value}}
@@ -310,6 +316,14 @@ def _architecture(content: dict[str, Any], names: Names, path: Path) -> str | No
     fits = isinstance(said, list) and said[0] in known
     require(fits, f"{path}: unknown architecture {said!r}; clearhead reads {', '.join(known)}")
     return str(said[0])
+
+
+def _take_number(content: dict[str, Any], option: tuple[str, str], path: Path) -> tuple[float, dict[str, Any]]:
+    """Take an option out that is a number, 0 where there is none."""
+    (use, name), (value, rest) = option, _take_option(content, option)
+    message = f"{path}: the {name} {value!r} for {use} is no number; write one, or leave it out"
+    require(value is None or is_number(value), message, BadCheckpoint)
+    return 0.0 if value is None else float(value), rest
 
 
 def _take_option(content: dict[str, Any], option: tuple[str, str]) -> tuple[Any, dict[str, Any]]:

@@ -39,6 +39,7 @@ class Skill:
     pooling: str | None = None
     scale: float = 1.0  # of the low-rank updates
     threshold: float = 0.0  # by how much "no answer" must beat the best span, unless the user says otherwise
+    null_bias: float = 0.0  # added to the logit of "no answer", so that scores are probabilities
     whole_words: bool = False  # tags were taught by the first piece of each word, which speaks for the others
 
     @classmethod
@@ -46,7 +47,7 @@ class Skill:
         """Read and check `folder`/skill.json."""
         path = folder / DESCRIPTION
         skill = read_record(path, cls)
-        for name in ("threshold", "scale"):
+        for name in ("threshold", "null_bias", "scale"):
             value = getattr(skill, name)
             require(
                 is_number(value) and abs(value) < 1e30,
@@ -101,7 +102,9 @@ def load_skill(checkpoint: Checkpoint, folder: Path, digest_of_encoder: str | No
     pooling: Any = skill.pooling
     return replace(
         checkpoint,
-        description=replace(description, threshold=skill.threshold, whole_words=skill.whole_words),
+        description=replace(
+            description, threshold=skill.threshold, null_bias=skill.null_bias, whole_words=skill.whole_words
+        ),
         network=Network(encoder, heads).to(next(old.parameters()).device).eval(),
         sentence=None if pooling is None else SentenceVector(pooling, normalise=True),
     )

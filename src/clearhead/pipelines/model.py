@@ -217,8 +217,8 @@ class Model:
         ['classes']
         """
         own, names = self.checkpoint.description, tuple(labels) if labels else None
-        # a threshold is for the head that it was found with; what learns tags here is taught words
-        description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0)
+        # what was measured of answers is for the head that it was found with; what learns tags here is taught words
+        description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0, null_bias=0.0)
         description = replace(description, whole_words=name == "tags")
         heads = fresh_heads(description.family, self.encoder, {name: outputs})
         trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
@@ -516,8 +516,14 @@ class Model:
         ('The animal', '1')
         """
         one = self.able("answer", skill)
-        own = one.checkpoint.description.threshold if threshold is None else threshold
-        search = Search(top_k=top_k, threshold=own, max_answer_length=max_answer_length, whole_words=whole_words)
+        known = one.checkpoint.description
+        search = Search(
+            top_k=top_k,
+            threshold=known.threshold if threshold is None else threshold,
+            null_bias=known.null_bias,
+            max_answer_length=max_answer_length,
+            whole_words=whole_words,
+        )
         if isinstance(contexts, Index):
             return answer_from(one, contexts, listed(questions), search, progress)
         return answer(one, paired(questions, contexts), search, progress)

@@ -34,7 +34,9 @@ class SpanTable:
     null: float
 
     @classmethod
-    def of(cls, pieces: int, windows: Sequence[tuple[int, range, Tensor]], longest: int) -> "SpanTable":
+    def of(
+        cls, pieces: int, windows: Sequence[tuple[int, range, Tensor]], longest: int, null_bias: float = 0.0
+    ) -> "SpanTable":
         """Collect the windows: of each its first piece, the token positions of the text, and its logits (tokens, 2)."""
         logits = torch.full((pieces, longest), -torch.inf)
         for first, passage, table in windows:
@@ -45,7 +47,7 @@ class SpanTable:
             part = logits[first : first + len(passage)]
             torch.maximum(part, start[:, None] + ends, out=part)
         # [CLS] is the first token of every family that reads pairs
-        null = min(float(table[0].sum()) for _, _, table in windows)
+        null = min(float(table[0].sum()) for _, _, table in windows) + null_bias
         finite = math.isfinite(null) and not bool((logits.isnan() | (logits == torch.inf)).any())
         require(finite, "the model computes numbers that are not finite; its weights are damaged", BadCheckpoint)
         return cls(logits, null)
@@ -123,11 +125,13 @@ class Search:
     """How answers are looked for; the defaults are those of transformers' pipeline.
 
     `threshold`: abstain when "no answer" beats the best span by more than this (math.inf: never abstain).
+    `null_bias` is added to the logit of "no answer": what a model's calibration found, and no option of `Model.answer`.
     `whole_words`: widen answers to whole words; switch it off for languages written without spaces.
     """
 
     top_k: int = 1
     threshold: float = 0.0
+    null_bias: float = 0.0
     max_answer_length: int = 30  # in pieces
     window: int = 384
     overlap: int = 128
@@ -222,7 +226,7 @@ def read_passages(
 
 def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
     windows = [(one.first, one.passage, logits) for one, logits in zip(item, tables, strict=True)]
-    table = SpanTable.of(len(pieces), windows, search.max_answer_length)
+    table = SpanTable.of(len(pieces), windows, search.max_answer_length, search.null_bias)
     # over all spans and "no answer": by it a logit becomes a probability
     total = float(torch.cat([table.logits.flatten(), torch.tensor([table.null])]).logsumexp(0))
     found: dict[tuple[int, int], Candidate] = {}
