@@ -19,45 +19,20 @@ run clearhead pretrain --corpus "$corpus/*.jsonl.xz" --model "$work/more2" \
   --recipe make-model/recipes/long.toml --out "$work/long"
 run python make-model/pack.py "$work/long" "$encoder"
 
-# 3. skills
-run python make-model/skill_data.py "$data" "$work/skills"
-skill() { # name, task, uses, train, dev, rank to keep, settings…; more ranks learn better than there is room for
-  local name=$1 task=$2 uses=$3 train=$4 dev=$5 rank=$6
-  shift 6
-  run clearhead finetune "$task" --model "$encoder" --data "$train" --dev "$dev" --skill-for "$uses" \
-    --out "$encoder/skills/$name" --overwrite --set lora=8 --set train.learning_rate=1e-3 "$@"
-  run python make-model/trim.py "$encoder/skills/$name" "$rank"
-}
-calibrated() { run python make-model/calibrate.py "$encoder" "$@"; } # skill, development set
-skill sentiment classify classify "$work/skills/sentiment/train.jsonl" "$work/skills/sentiment/dev.jsonl" 6 --set train.epochs=2
-calibrated sentiment "$work/skills/sentiment/dev.jsonl"
-skill spam classify none "$work/skills/spam/train.jsonl" "$work/skills/spam/dev.jsonl" 6 --set train.epochs=4
-calibrated spam "$work/skills/spam/dev.jsonl"
-skill entities tag tag "$work/skills/entities/train.txt" "$data/conll2003/eng.testa" 6 \
-  --set train.epochs=4 --set documents=true --set items=16 --set length=256 --set capitals=true
-calibrated entities "$data/conll2003/eng.testa"
-skill inference classify compare "$work/skills/inference/train.jsonl" "$work/skills/inference/dev.jsonl" 10 \
-  --set train.epochs=4 --set lora=16
-calibrated inference "$work/skills/inference/dev.jsonl"
+# 3. skills, and what they are measured on is not among what they learn
+run bash make-model/skills.sh "$corpus" "$data" "$work" "$builtin"
 run bash make-model/questions.sh "$corpus" "$data" "$work" "$builtin"
+run python make-model/overlaps.py "$data" "$work"
 run clearhead finetune regress --model "$encoder" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
-skill similarity similar embed "$work/skills/similarity/judged.jsonl" "$work/skills/similarity/dev.jsonl" 6 \
-  --set train.epochs=3 --set items=64 --set objective.ranking=true
-score() { # name, task, data, skill, options…
-  measured "$1 (skill)" clearhead evaluate "$2" --model "$encoder" --skill "$4" --data "$3" "${@:5}"
-}
-score "sentiment, SST-2 dev" classify "$work/skills/sentiment/dev.jsonl" sentiment
-score "sentiment, 2,000 of IMDB's test reviews" classify "$work/skills/sentiment/imdb.jsonl" sentiment
-score "spam, messages" classify "$work/skills/spam/messages.jsonl" spam
-score "spam, mails" classify "$work/skills/spam/mails.jsonl" spam
-score "entities, CoNLL-2003 dev" tag "$data/conll2003/eng.testa" entities
-score "entities, CoNLL-2003 test" tag "$data/conll2003/eng.testb" entities
-score "entities, CoNLL-2003 test, whole documents" tag "$data/conll2003/eng.testb" entities --documents
-score "inference" classify "$work/skills/inference/dev.jsonl" inference
-score "similarity, STS-B dev" similar "$work/skills/similarity/dev.jsonl" similarity
-python make-model/first_contact.py "$encoder" >>"$work/figures.jsonl"
+run clearhead finetune similar --model "$encoder" --data "$work/skills/similarity/judged.jsonl" --skill-for embed \
+  --dev "$work/skills/similarity/dev.jsonl" --out "$encoder/skills/similarity" --overwrite --set lora=8 \
+  --set train.learning_rate=1e-3 --set train.epochs=3 --set items=64 --set objective.ranking=true
+run python make-model/trim.py "$encoder/skills/similarity" 6
+measured "similarity, STS-B dev (skill)" clearhead evaluate similar --model "$encoder" --skill similarity \
+  --data "$work/skills/similarity/dev.jsonl"
+python make-model/first_contact.py "$encoder" similarity >>"$work/figures.jsonl"
 
 # 4. figures of full fine-tuning, three seeds each; the card quotes them
 figure() { # name, task, train, dev, settings…

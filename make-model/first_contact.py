@@ -74,11 +74,23 @@ def judge_entities(model: Model, path: Path) -> list[Judged]:
     return judged
 
 
+def judge_words(model: Model, path: Path) -> list[Judged]:
+    """Of plain tags: every word is right or wrong."""
+    examples = read_conll(path)
+    found = model.tag([list(one.words) for one in examples])
+    return [
+        Judged(f"{word.text} → {word.label}", word.label == tag, word.score)
+        for one, given in zip(examples, found, strict=True)
+        for word, tag in zip(given.words, one.tags or (), strict=True)
+    ]
+
+
 JUDGES: dict[str, Callable[[Model, Path], list[Judged]]] = {
     "sentiment": judge_classes,
     "spam": judge_classes,
     "inference": judge_classes,
     "entities": judge_entities,
+    "part-of-speech": judge_words,
     "questions": judge_answers,
 }
 

@@ -3,6 +3,7 @@
 import json
 import lzma
 import math
+import os
 import shutil
 import sys
 from importlib import import_module
@@ -239,9 +240,94 @@ def test_entities_are_learnt_from_documents_and_from_single_sentences(tmp_path, 
     whole = "\n\n".join([start, first, second, start, third])
     (tmp_path / "conll2003" / "eng.train").write_text(whole + "\n\n", encoding="utf-8")
     alone = "\n\n".join([start, first, start, second, start, third])
-    learnt = tool("skill_data").entities(tmp_path)
+    (tmp_path / "test").write_text(f"{start}\n\nnobody NN I-NP O\n")
+    measured = tool("overlaps").Runs(tool("overlaps").read(tmp_path / "test"))
+    learnt = tool("skill_data").entities(tmp_path, measured)
     renamed = "\n\n".join([start, first, start, second])  # each kind has one name here, so that nothing changes
-    assert learnt == f"{whole}\n\n{alone}\n\n{renamed}\n"
+    assert learnt == f"{whole}\n\n{alone}\n\n{renamed}\n\n{renamed}\n"
+    measured = tool("overlaps").Runs(["Peter"])
+    assert "Peter" not in tool("skill_data").entities(tmp_path, measured)
+
+
+SAID = "the quick brown fox jumps over the lazy dog"
+
+
+@pytest.mark.parametrize(
+    ("learnt", "shares"),
+    [
+        (f"They say: {SAID.upper()}!", True),
+        (SAID.removeprefix("the quick "), False),  # seven words of it
+        ("It's over", True),
+        ("so it 's over", False),
+        ("", False),
+    ],
+)
+def test_a_text_shares_eight_words_in_a_row_or_all_it_has(tool, learnt, shares):
+    runs = tool("overlaps").Runs
+    measured = runs([SAID, "it 's over", ""])
+    assert runs(["another text", learnt]).shared(measured) == [1] * shares
+    assert runs([learnt]).shared(runs([])) == []
+
+
+def test_a_mail_loses_the_lines_that_a_measured_one_has(tool):
+    measured = tool("overlaps").Runs([SAID])
+    mail = f"Dear all,\nthis is new, and long enough to be worth learning.\n{SAID}\nBye"
+    left = "Dear all,\nthis is new, and long enough to be worth learning.\nBye"
+    rows = [{"text": mail, "label": "ham"}, {"text": SAID, "label": "spam"}, {"first": SAID, "second": "no"}]
+    assert list(tool("skill_data").unlike(rows, measured)) == [{"text": left, "label": "ham"}]
+
+
+@pytest.fixture
+def learnt(tmp_path, tool, monkeypatch):
+    """A skill with a training file and a set that it is measured on."""
+    overlaps = tool("overlaps")
+    monkeypatch.setattr(overlaps, "LEARNT", {"spam": "train*.jsonl", "tags": "*.txt"})
+    monkeypatch.setattr(overlaps, "REPORTED", {"spam": ("dev.jsonl",), "tags": ("eng.testa",)})
+    monkeypatch.setattr(sys, "argv", ["overlaps.py", str(tmp_path), str(tmp_path)])
+    (tmp_path / "dev.jsonl").write_text(json.dumps({"text": SAID, "label": "ham"}))
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": "nothing of the kind", "label": "ham"}))
+    (tmp_path / "eng.testa").write_text("-DOCSTART- O\n\nall O\nwent O\nwell O\n")
+    (tmp_path / "words.txt").write_text("-DOCSTART- O\n\n" + "\n".join(f"{word} O" for word in SAID.split()))
+    return tmp_path
+
+
+def test_what_is_measured_for_another_is_counted(learnt, tool, capsys):
+    tool("overlaps").main()
+    assert "| tags | 1 | 1 | 0 | 0 |" in capsys.readouterr().out
+    assert "| spam | 1 | 0 | 0 | 0 |" in (learnt / "overlaps.md").read_text()
+
+
+def test_what_is_measured_and_learnt_fails_the_build(learnt, tool):
+    (learnt / "train-more.jsonl").write_text(json.dumps({"text": f"And {SAID}.", "label": "ham"}))
+    with pytest.raises(SystemExit, match="spam learns what spam measures: 'And the quick brown fox"):
+        tool("overlaps").main()
+
+
+def test_no_rule_makes_a_lecture_or_a_first_contact(tool):
+    made, overlaps = tool("made"), tool("overlaps")
+    measured = overlaps.Runs(overlaps.shown_to_all())
+    texts = {row["text"] for row in (*made.spam(300), *made.sentiment(300))}
+    assert len(texts) > 400
+    assert len(overlaps.Runs(texts).shared(measured)) < 3, "skill_data.py leaves these out"
+    assert {row["label"] for row in made.spam(4)} == {"ham", "spam"}
+
+
+@pytest.mark.skipif("CLEARHEAD_DATA" not in os.environ, reason="the unpacked public sets are not there")
+@pytest.mark.slow
+def test_no_skill_learns_what_it_is_measured_on(tmp_path, tool, monkeypatch):
+    data = os.environ["CLEARHEAD_DATA"]
+    monkeypatch.setattr(sys, "argv", ["skill_data.py", data, str(tmp_path / "skills")])
+    tool("skill_data").main()
+    wrong, _ = tool("overlaps").compare(Path(data), tmp_path)
+    assert wrong == []
+
+
+def test_a_question_and_its_answer_make_a_statement(tool):
+    state = tool("skill_data").state
+    assert state("Who founded Rome?", "Romulus") == "Romulus founded Rome."
+    assert state("What is the capital of Italy?", "Rome") == "The capital of Italy is Rome."
+    assert state("How many people live in Rome?", "2.8 million") == "2.8 million people live in Rome."
+    assert state("Why did it fall?", "lead") is None
 
 
 def test_a_renamed_sentence_has_names_of_the_same_kinds(tool):
