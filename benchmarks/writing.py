@@ -137,7 +137,7 @@ def lead(text: str, count: int) -> str:
 
 def rouge_rows(model: Model, texts: list[str], references: list[Any]) -> dict[str, dict[str, float]]:
     """ROUGE-1, 2 and L of each way to summarise, in percent, and how many words its summaries have."""
-    encoder = clearhead.load()
+    encoder = clearhead.load(device=model.device)
     ways = {
         "the first sentence": [lead(text, 1) for text in texts],
         "the first three": [lead(text, 3) for text in texts],

@@ -27,7 +27,7 @@ def main() -> None:
     model = clearhead.load(folder)
     found = json.loads((work / "gpt-figures.json").read_text("utf-8"))
     before = json.loads((work / "gpt-plain-figures.json").read_text("utf-8"))
-    parts = [_head(model, folder), _data(), _making(work), _figures(found, before), _samples(model), _limits(model)]
+    parts = [_head(model, folder), _data(work), _making(work), _figures(found, before), _samples(model), _limits(model)]
     (folder / "README.md").write_text("\n\n".join(parts) + "\n", "utf-8")
     print(f"wrote {folder / 'README.md'}")
 
@@ -54,13 +54,14 @@ def _head(model: Model, folder: Path) -> str:
     )
 
 
-def _data() -> str:
+def _data(work: Path) -> str:
+    parts = len(list((work / "gpt-data" / "plain").glob("part-*-0.jsonl")))
     return (
-        "## Data\n\n"
-        "Three of six parts of the corpus that the built-in encoder was made from: English Wikipedia of 2014 and 2015 "
-        "(CC BY-SA) and public-domain books. `make-model/writer_data.py` keeps paragraphs of sentences and leaves out "
-        "headings, lists, tables and paragraphs with holes. A third of the articles is cut into passages that end with "
-        "`TL;DR:` and one or two of their own sentences: those that share most words with the rest, without brackets. "
+        f"## Data\n\n{parts} parts of the corpus that the built-in encoder was made from: English Wikipedia of 2014 "
+        "and 2015 (CC BY-SA) and public-domain books. `make-model/writer_data.py` keeps paragraphs of sentences and "
+        "leaves out headings, lists, tables and paragraphs with holes. A third of the articles is cut into passages "
+        "that end with `TL;DR:` and one or two of their own sentences: those that share most words with the rest, "
+        "without brackets. "
         "Then SciTLDR's training part (abstract and one sentence) and four fifths of the BBC's news summaries. What "
         "shares a run of eight words with WikiText-2's valid and test files, SciTLDR's development and test parts or "
         "the fifth of the BBC's that is measured on, was left out."

@@ -118,8 +118,8 @@ def summary(passage: str) -> str | None:
     counts = Counter(word for found in content for word in found)
     scores: dict[int, float] = {}
     for i, (sentence, own) in enumerate(zip(sentences, content, strict=True)):
-        size = len(sentence.split())
-        if not (WORDS[0] <= size <= WORDS[1]) or _LEANS.match(_FIRST.sub("", sentence)) or not own:
+        size, left = (len(one.split()) for one in (sentence, shortened(sentence)))
+        if size > WORDS[1] or left < WORDS[0] or _LEANS.match(_FIRST.sub("", sentence)) or not own:
             continue
         shared = sum(counts[word] > 1 for word in own)
         rest = len(counts) - (len(own) - shared)
@@ -142,9 +142,17 @@ def share_of(text: str, salt: str) -> float:
     return int(hashlib.sha256((salt + text[:2000]).encode()).hexdigest()[:8], 16) / 2**32
 
 
-def clean(task: tuple[Path, int, Path, float, Measured]) -> Counter[str]:
+MEASURED = Measured(())  # of each process of the pool
+
+
+def keep_measured(measured: Measured) -> None:
+    """Tell a process what is measured on: once, since that takes seconds."""
+    vars(MEASURED).update(vars(measured))
+
+
+def clean(task: tuple[Path, int, Path, float]) -> Counter[str]:
     """Write one part of one file of the corpus; count what was kept."""
-    path, part, out, share, measured = task
+    path, part, out, share = task
     told: Counter[str] = Counter()
     stem = f"{path.name.split('.')[0]}-{part}"
     names = {kind: out / kind / f"{stem}.jsonl" for kind in ("plain", "held-out", "summaries", "following")}
@@ -162,7 +170,7 @@ def clean(task: tuple[Path, int, Path, float, Measured]) -> Counter[str]:
             book = row["source"] == "classic-books"
             told["documents"] += 1
             document = paragraphs(row["text"], book=book)
-            free = [one for one in document if not measured.overlaps(one)]
+            free = [one for one in document if not MEASURED.overlaps(one)]
             told["paragraphs that are measured on"] += len(document) - len(free)
             text = "\n".join(free)
             if len(document) - len(free) > 2 or len(text) < 200:
@@ -220,7 +228,7 @@ def learnt_summaries(data: Path, measured: Measured, draw: random.Random) -> Ite
         lines = [" ".join(line.split()) for line in row["text"].split("\n") if line.strip()]
         for passage in passages(lines, draw):
             said = [" ".join(one.split()) for one in split_sentences(passage)]
-            chosen = [one for one in said if one in row["summary"] and len(one.split()) >= WORDS[0]]
+            chosen = [one for one in said if one in row["summary"] and len(shortened(one).split()) >= WORDS[0]]
             if chosen and len(passage) <= PASSAGE[1]:
                 answer = " ".join(shortened(one) for one in chosen[: 2 if len(passage) >= SECOND else 1])
                 yield {"prompt": passage + TLDR, "answer": answer}
@@ -250,8 +258,8 @@ def main() -> None:
     texts += [row["text"] for row in [*tests, *scitldr(given.data, "dev"), *held_out]]
     measured = Measured(line for text in texts for line in text.split("\n"))
     files = sorted(given.corpus.glob("part-*.jsonl.xz"))
-    tasks = [(path, part, out, given.share, measured) for path in files for part in range(PARTS)]
-    with Pool(min(len(tasks), os.cpu_count() or 1)) as pool:
+    tasks = [(path, part, out, given.share) for path in files for part in range(PARTS)]
+    with Pool(min(len(tasks), os.cpu_count() or 1), keep_measured, (measured,)) as pool:
         told = sum(pool.imap_unordered(clean, tasks, chunksize=1), Counter())
     told["held-out documents"] = write_rows(read(out / "held-out"), out / "held-out.jsonl")
     summaries, following = read(out / "summaries"), read(out / "following")
