@@ -89,6 +89,7 @@ JUDGES: dict[str, Callable[[Model, Path], list[Judged]]] = {
     "sentiment": judge_classes,
     "spam": judge_classes,
     "inference": judge_classes,
+    "rerank": judge_classes,
     "entities": judge_entities,
     "part-of-speech": judge_words,
     "questions": judge_answers,

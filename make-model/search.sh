@@ -11,10 +11,10 @@ if [ ! -f "$out/pairs.jsonl" ]; then
   made=()
   for shard in "$corpus"/*.jsonl.xz; do
     name=$out/$(basename "$shard" .xz)
-    run python make-model/search_data.py corpus "$shard" "$name" &
+    run python make-model/search_data.py "$data" "$name" "$shard" &
     made+=("$name")
   done
-  run python make-model/search_data.py sets "$data" "$out/sets.jsonl"
+  run python make-model/search_data.py "$data" "$out/sets.jsonl"
   wait
   cat "${made[@]}" "$out/sets.jsonl" >"$out/pairs.jsonl.part"
   mv "$out/pairs.jsonl.part" "$out/pairs.jsonl"

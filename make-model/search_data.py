@@ -1,12 +1,11 @@
 """What the skill `search` learns from: what somebody looks for, a passage that fits, and one that fits less.
 
-usage: python make-model/search_data.py corpus SHARD OUT
-       python make-model/search_data.py sets DATA OUT
+usage: python make-model/search_data.py DATA OUT [SHARD]
 
 A row of OUT is {first, second, negative}. Of a shard of the corpus: titles and headings, sentences, and rare words,
 each with their passage; of the sets, questions with the sentences that answer them, and texts that say the same.
 WikiQA's development set, MuTual, the test sets of SciTLDR and AG News, and the last 3,000 pairs of Quora are measured,
-and not learnt.
+and not learnt; nor is any row that shares eight words with them.
 """
 
 import csv
@@ -22,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.text.sentences import sentence_spans
+from everyday import QUORA_MEASURED, measured
+from overlaps import Runs
 from skill_data import imdb, lines, table, words, write_rows
 
 Row = dict[str, Any]
 RARE_AFTER = 1000  # of a shard's words, by frequency; the others are what one would search for
 KNOWN_FROM = 4000  # documents by which frequency is known
 MOST_WORDS = 110  # of a passage
-QUORA_MEASURED = 3000
+AT_ONCE = 20_000  # rows that are compared with what is measured
 
 
 def of_corpus(path: Path) -> Iterator[Row]:
@@ -205,15 +206,17 @@ def paired(pairs: list[tuple[str, str]], rng: random.Random) -> Iterator[Row]:
         yield {"first": first, "second": second, "negative": rng.choice(pairs)[1]}
 
 
-def usable(rows: Iterable[Row]) -> Iterator[Row]:
-    for row in rows:
-        if all(text.strip() for text in row.values()) and row["negative"] != row["second"]:
-            yield row
+def usable(rows: Iterable[Row], known: Runs) -> Iterator[Row]:
+    """Rows of three texts that differ, none of them with eight words of a measured one."""
+    whole = (row for row in rows if all(text.strip() for text in row.values()) and row["negative"] != row["second"])
+    while some := list(islice(whole, AT_ONCE)):
+        shared = {place // 3 for place in Runs(text for row in some for text in row.values()).shared(known)}
+        yield from (row for place, row in enumerate(some) if place not in shared)
 
 
 def main() -> None:
-    kind, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    write_rows(usable(of_corpus(source) if kind == "corpus" else of_sets(source)), out)
+    data, out, *shards = map(Path, sys.argv[1:])
+    write_rows(usable(of_corpus(shards[0]) if shards else of_sets(data), Runs(measured(data))), out)
 
 
 if __name__ == "__main__":
