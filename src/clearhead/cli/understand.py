@@ -1,4 +1,4 @@
-"""Verbs that understand text: ask, fill, classify, tag, compare, choose."""
+"""Verbs that understand text: ask, fill, classify, tag, compare, follows, choose."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,14 +9,17 @@ from typer import Argument, Option
 
 from clearhead.cli.options import (
     SAID,
+    GivenPairs,
     GivenTexts,
     Int8Option,
     Loaded,
     LoadedWithSkill,
+    Pair,
     Text,
     Verbs,
     comma_separated,
     each,
+    each_pair,
     nonempty,
     note,
     quantised,
@@ -185,19 +188,35 @@ def _tag_lines(one: Text, found: "Tagged", *, words: bool) -> Iterator[Line]:
 
 @app.verb
 def compare(
-    *,
-    first: Annotated[str, Argument(callback=nonempty, help="One text."), SAID],
-    second: Annotated[str, Argument(callback=nonempty, help="The other text."), SAID],
+    pairs: GivenPairs,
     model: LoadedWithSkill,
-    top_k: int | None = Option(None, help="How many labels to show."),
+    top_k: int | None = Option(None, help="How many labels to show. Default: all; of a file, the best."),
 ) -> Rows:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
 
-    Example: `clearhead compare "A man sleeps." "Nobody is awake."`
+    Examples: `clearhead compare "A man sleeps." "Nobody is awake."`, `clearhead compare --in pairs.tsv`
     """
-    found = model.compare(first, second, top_k=top_k)
-    lines = (scored(score, label) for label, score in found.scores.items())
-    yield {"first": first, "second": second, **found.to_dict()}, lines
+    for one, found in each_pair("comparing", pairs, model.compare, top_k=top_k):
+        yield {**one.record(), **found.to_dict()}, _compared_lines(one, list(found.scores.items()), top_k)
+
+
+def _compared_lines(one: Pair, scores: list[tuple[str, float]], top_k: int | None) -> Iterator[Line]:
+    if one.source is None:
+        return (scored(score, label) for label, score in scores)
+    return (scored(score, f"{label:<15}", str(one)) for label, score in scores[: top_k or 1])
+
+
+@app.verb
+def follows(pairs: GivenPairs, model: Loaded) -> Rows:
+    """Tell whether the second text follows the first, with the probability that it does: BERT's next sentence.
+
+    Examples: `clearhead follows "She opened the umbrella." "It had begun to rain."`,
+    `clearhead follows --in pairs.tsv --json`
+    """
+    for one, found in each_pair("reading", pairs, model.follows):
+        said = "follows: yes" if found.follows else "follows: no"
+        columns = (said,) if one.source is None else (f"{said:<12}", str(one))
+        yield {**one.record(), **found.to_dict()}, [scored(found.probability, *columns)]
 
 
 @app.verb

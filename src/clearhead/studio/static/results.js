@@ -46,6 +46,11 @@ function tag({ text, entities, words }) {
 
 const classify = ({ scores }) => [card("Classes", scored(scores))];
 
+function follows({ probability }) {
+  const both = { "It follows": probability, "It does not": 1 - probability };
+  return [card("Does the second text follow the first?", scored(both))];
+}
+
 function search({ results }) {
   const items = results.map(({ text, source, score }) => ({ label: text, score, note: source }));
   return [card("Passages, the best first", items.length ? bars(items) : note("Nothing fits."))];
@@ -94,5 +99,5 @@ function translate({ translation, parts }) {
 }
 
 export const RESULTS = {
-  fill, ask: askFor, tag, classify, compare: classify, search, summarise, senses, generate, translate,
+  fill, ask: askFor, tag, classify, compare: classify, follows, search, summarise, senses, generate, translate,
 };
