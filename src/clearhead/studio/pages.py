@@ -136,7 +136,7 @@ POSITIONS = Field("length", "Positions", "number", default=64, least=2, most=MAX
 TOKEN = Field("token", "Token: a word, or its number", default="1")
 LAYER = Field("layer", "Layer", "number", default=0)
 HEAD = Field("head", "Head", "number", default=0)
-USE = Field("use", "Of what", choices=("classify", "answer", "fill"))
+USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
 DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
 DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=MAX_NEW_TOKENS)
