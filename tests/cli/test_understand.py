@@ -1,9 +1,12 @@
 """The verbs that use a model: what people see, the keys that programs read, and what is refused."""
 
 import json
+import shutil
 
 import pytest
 
+import clearhead as ch
+from clearhead.hub.skills import Skill, encoder_digest, write_skill
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 LABELS = ("no", "yes")
@@ -222,6 +225,25 @@ def test_plain_tags_are_shown_word_by_word(run):
     assert [line.split()[2] for line in lines] == ["The", "animal", "was", "tired"]
     assert json.loads(run("tag", "The animal", "-m", folder, "--json")[1])["entities"] == []
     assert "words" not in json.loads(run("tag", "The animal", "-m", folder, "--json", "--no-words")[1])
+
+
+def test_a_skill_for_parts_of_speech_is_named_and_shows_words(run, stand_in, tmp_path):
+    folder = tmp_path / "encoder"
+    shutil.copytree(stand_in, folder)
+    model = ch.load(folder)
+    labels = ("DET", "NOUN", "VERB")
+    skill = Skill(encoder=encoder_digest(model.encoder), head="tags", outputs=3, labels=labels, whole_words=True)
+    write_skill(skill, model.with_head("tags", 3, labels=labels).network, folder / "skills" / "part-of-speech")
+    call = ["tag", "The animal didn't cross.", "-m", folder, "--skill", "part-of-speech"]
+    lines = [line.split() for line in run(*call)[1].splitlines()]
+    assert [line[2] for line in lines] == ["The", "animal", "did", "n't", "cross", "."]
+    assert {line[1] for line in lines} <= set(labels)
+    (row,) = rows(run(*call, "--json")[1])
+    assert row["entities"] == []
+    found = ch.load(folder).tag("The animal didn't cross.", skill="part-of-speech").words
+    assert [(one["text"], one["label"]) for one in row["words"]] == [(one.text, one.label) for one in found]
+    names = run("tag", "The animal didn't cross.", "-m", folder, "--json")[1]  # unasked, it is not taken
+    assert {one["label"] for one in rows(names)[0]["words"]}.isdisjoint(labels)
 
 
 def test_tag_says_the_line_or_reads_the_whole_document(run, tmp_path):

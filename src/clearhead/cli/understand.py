@@ -1,6 +1,6 @@
 """Verbs that understand text: ask, fill, classify, tag, compare, follows, choose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
     from clearhead.pipelines.question_answering import Answer, FoundAnswer
     from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.token_classification import Tagged
+    from clearhead.pipelines.token_classification import Labelled
 
 app = Verbs()
 _WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
@@ -163,26 +163,29 @@ def tag(
 ) -> Rows:
     """Find the entities of texts of any length, or label every word.
 
-    Example: `clearhead tag "Ada Lovelace lived in London."`
+    Examples: `clearhead tag "Ada Lovelace lived in London."`, `clearhead tag "Dogs bark." --skill part-of-speech`
     """
     from clearhead.data.tags import are_plain
 
-    if words is None and are_plain(model.able("tag").labels or ()):
-        words = True  # there are no entities to show
+    plain = are_plain(model.able("tag").labels or ())
+    words = True if words is None and plain else words  # there are no entities to show
     if int8:
         model = quantised(model, "tag", sample(texts))
     for one, found in each("tagging", texts, model.tag, aggregation_strategy=aggregation_strategy):
         record = {**one.record(), **found.to_dict()}
         if words is False:
             del record["words"]
-        yield record, _tag_lines(one, found, words=bool(words))
+        yield (
+            record,
+            _tag_lines(one, found.words if words else found.entities, found.words if plain else found.entities),
+        )
 
 
-def _tag_lines(one: Text, found: "Tagged", *, words: bool) -> Iterator[Line]:
+def _tag_lines(one: Text, listed: Sequence["Labelled"], marks: Sequence["Labelled"]) -> Iterator[Line]:
     where = f"  {one.place}" if one.place else ""
     if in_colour():
-        yield marked(one.text, [Mark(entity.start, entity.end, entity.label) for entity in found.entities])
-    for part in found.words if words else found.entities:
+        yield marked(one.text, [Mark(part.start, part.end, part.label) for part in marks])
+    for part in listed:
         yield scored(part.score, f"{part.label:<9}", f"{part.text}  ({part.start}–{part.end}){where}")
 
 
