@@ -318,6 +318,8 @@ CALLS = {
     "compare": ["compare", "A man sleeps.", "Nobody is awake."],
     "compare by similarity": ["compare", BANKS[0], BANKS[2], "--skill", "similarity"],
     "compare by a trained model": ["compare", "the red stone", "a stone", "-m", "@classify-pairs"],
+    "follows": ["follows", "She opened the umbrella.", "It had begun to rain."],
+    "follows by a trained model": ["follows", "the red stone is here .", "the stone is red .", "-m", "@bert-next"],
     "choose": ["choose", "She opened the umbrella because", "it rained.", "it was Monday."],
     "choose by a trained model": ["choose", "the red stone is here .", "red", "blue", "-m", "@choose"],
     "tokenize": ["tokenize", "Be alert! Électrons are unbelievably small.", "BERT will hurt!"],

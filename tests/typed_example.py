@@ -14,6 +14,7 @@ from clearhead.pipelines.embedding import TokenVectors
 from clearhead.pipelines.fill_mask import Filled
 from clearhead.pipelines.generation import Written
 from clearhead.pipelines.multiple_choice import Choice
+from clearhead.pipelines.next_sentence import NextSentence
 from clearhead.pipelines.question_answering import Answer, FoundAnswer
 from clearhead.pipelines.search.index import Hit, Index
 from clearhead.pipelines.senses import Senses
@@ -45,6 +46,11 @@ def understand(model: clearhead.Model) -> None:
     assert_type(model.compare(MANY, MANY), list[Classes])
     assert_type(model.compare(first=iter(MANY), second="b"), Iterator[Classes])
     assert_type(model.compare("a", iter(MANY)), Iterator[Classes])
+
+    assert_type(model.follows("a", "b"), NextSentence)
+    assert_type(model.follows("a", "b").follows, bool)
+    assert_type(model.follows(MANY, "b"), list[NextSentence])
+    assert_type(model.follows("a", iter(MANY)), Iterator[NextSentence])
 
     assert_type(model.zero_shot("a", ["money", "animals"], multi_label=True), Classes)
     assert_type(model.zero_shot(MANY, labels=["money"], hypothesis_template="It is {}."), list[Classes])

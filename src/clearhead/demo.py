@@ -45,6 +45,10 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     ('model.classify("URGENT! You have won a 1 week FREE membership. Call 09061701461 now!", skill="spam")', scores),
     ('model.compare("A soccer game with multiple males playing.", "Some men are playing a sport.")', scores),
     ('model.compare("A man is playing a guitar.", "A man plays the guitar.", skill="similarity")', scores),
+    (
+        'model.follows("The man went to the store.", ["He bought some milk.", "Penguins are flightless birds."])',
+        lambda found: "   ".join(f"{'yes' if one.follows else 'no'} {one.probability:.2f}" for one in found),
+    ),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
     (
         f'model.search("{QUERY}", notes, method="{METHOD}", top_k=2)    # by meaning alone',

@@ -15,6 +15,7 @@ HEADS = {
     "span": "answers",
     "tags": "tags",
     "classes": "classes",
+    "next_sentence": "pairs",
     "causal_lm": "writes",
     None: "words",
 }

@@ -15,6 +15,7 @@ VERBS = {
     "classify by labels": ["classify", TEXT, "--labels", "animals,money"],
     "tag": ["tag", TEXT],
     "compare": ["compare", TEXT, SENTENCES[1]],
+    "follows": ["follows", TEXT, SENTENCES[1]],
     "choose": ["choose", TEXT, SENTENCES[1], SENTENCES[2]],
     "embed": ["embed", TEXT],
     "search": ["search", "bank", "--in", "{file}"],

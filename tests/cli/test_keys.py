@@ -28,6 +28,7 @@ def calls(tmp_path):
         "classify": (SENTENCES[0], "-m", labels),
         "tag": (SENTENCES[2], "-m", peers("BertForTokenClassification", TAGS).folder),
         "compare": (*SENTENCES[:2], "-m", labels),
+        "follows": (*SENTENCES[:2], "-m", peers("BertForNextSentencePrediction").folder),
         "choose": (SENTENCES[0], "a mask", "the river", "-m", peers("BertForMultipleChoice").folder),
         "embed": (SENTENCES[0], "-m", masked),
         "search": ("river", "--in", file, "-m", masked),

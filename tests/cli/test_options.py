@@ -37,7 +37,15 @@ def test_a_line_is_what_an_editor_calls_one(tmp_path):
 
 VERBS = [
     *(("classify",), ("tag",), ("fill",), ("embed",), ("summarise",), ("translate",), ("generate",), ("cluster",)),
-    *(("ask", "Who lived?"), ("ask",), ("search",), ("compare", "a text"), ("compare",), ("choose", "a text")),
+    *(
+        ("ask", "Who lived?"),
+        ("ask",),
+        ("search",),
+        ("compare", "a text"),
+        ("compare",),
+        ("follows", "a text"),
+        ("choose", "a text"),
+    ),
     *(("tokenize",), ("look", "attention"), ("look", "why"), ("look", "senses", "bank")),
 ]
 

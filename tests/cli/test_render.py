@@ -80,12 +80,15 @@ def test_every_verb_on_a_terminal(run, terminal, tmp_path):
         ("tag", SENTENCES[2], "-m", peers("BertForTokenClassification", TAGS).folder),
         ("classify", SENTENCES[0], "-m", labels),
         ("compare", *SENTENCES[:2], "-m", labels),
+        ("follows", *SENTENCES[:2], "-m", peers("BertForNextSentencePrediction").folder),
         ("choose", SENTENCES[0], "a mask", "the river", "-m", peers("BertForMultipleChoice").folder),
     ]
     for call in calls:
         code, out, _ = run(*call)
         assert code == 0
         assert "\x1b[" in out
+    speech = run("tag", "The bank", "-m", peers("BertForTokenClassification", ("DET", "NOUN")).folder)[1]
+    assert "\x1b[1;7;" in speech.splitlines()[0]  # every word is marked
     plain = run("classify", SENTENCES[0], "-m", labels, "--json")[1]
     assert "\x1b[" not in plain
 

@@ -1,9 +1,12 @@
 """The verbs that use a model: what people see, the keys that programs read, and what is refused."""
 
 import json
+import shutil
 
 import pytest
 
+import clearhead as ch
+from clearhead.hub.skills import Skill, encoder_digest, write_skill
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 LABELS = ("no", "yes")
@@ -103,6 +106,104 @@ def test_compare(run):
     assert {line.split()[-1] for line in run("compare", *TEXTS, "-m", pair.folder)[1].splitlines()} == set(LABELS)
 
 
+def test_compare_pairs_of_a_table(run, tmp_path):
+    pair = peers("BertForSequenceClassification", LABELS)
+    file = tmp_path / "pairs.tsv"
+    file.write_text(f"{TEXTS[0]}\t{TEXTS[1]}\n{TEXTS[1]}\t{TEXTS[0]}\n", encoding="utf-8")
+    call = ["compare", "--in", file, "-m", pair.folder]
+    found = rows(run(*call, "--json")[1])
+    expected = pair.ours.compare(TEXTS, TEXTS[::-1])
+    assert [list(row) for row in found] == [["source", "line", "first", "second", "label", "score", "scores"]] * 2
+    assert [(row["line"], row["first"]) for row in found] == [(1, TEXTS[0]), (2, TEXTS[1])]
+    for row, one in zip(found, expected, strict=True):
+        assert row["scores"] == pytest.approx(one.scores, abs=1e-5)
+    lines = run(*call)[1].splitlines()
+    assert [line.split()[1] for line in lines] == [row["label"] for row in found]
+    assert all(" | " in line for line in lines)
+    assert run(*call, "--top-k", 2)[1].count("\n") == 4
+
+
+FOLLOWS = peers("BertForNextSentencePrediction")
+
+
+def test_follows(run):
+    found = FOLLOWS.ours.follows(*TEXTS)
+    (row,) = rows(run("follows", *TEXTS, "-m", FOLLOWS.folder, "--json")[1])
+    assert row == {"first": TEXTS[0], "second": TEXTS[1], "follows": found.follows, "probability": found.probability}
+    line = run("follows", *TEXTS, "-m", FOLLOWS.folder)[1]
+    assert line == f"{found.probability:.3f}  follows: {'yes' if found.follows else 'no'}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pairs.tsv", "a mask\tthe river\nthe bank\ta mask\n"),
+        ("pairs.tsv", "Sentence1\tSentence2\na mask\tthe river\nthe bank\ta mask\n"),
+        ("pairs.tsv", "id\tsecond\tfirst\n1\tthe river\ta mask\n2\ta mask\tthe bank\n"),
+        ("pairs.csv", 'premise,hypothesis\n"a mask",the river\nthe bank,"a mask"\n'),
+        ("pairs.jsonl", '{"first": "a mask", "second": "the river"}\n\n{"second": "a mask", "first": "the bank"}\n'),
+        ("pairs.jsonl", '{"said": "a mask", "reply": "the river"}\n{"said": "the bank", "reply": "a mask"}\n'),
+        ("pairs.json", '[{"text": "a mask", "pair": "the river"}, {"text": "the bank", "pair": "a mask"}]'),
+        ("-", "a mask\tthe river\nthe bank\ta mask\n"),
+    ],
+)
+def test_pairs_out_of_tables(run, tmp_path, name, content):
+    file = name if name == "-" else tmp_path / name
+    if name != "-":
+        file.write_text(content, encoding="utf-8")
+    found = rows(run("follows", "--in", file, "-m", FOLLOWS.folder, "--json", stdin=content)[1])
+    assert [(row["first"], row["second"]) for row in found] == [("a mask", "the river"), ("the bank", "a mask")]
+    assert {row["source"] for row in found} == {str(file)}
+    begins = 1 + (name[-4:] in (".tsv", ".csv") and not content.startswith("a mask"))
+    assert [row["line"] for row in found] == [begins, begins + 1 + ("\n\n" in content)]
+    assert list(found[0]) == ["source", "line", "first", "second", "follows", "probability"]
+
+
+def test_pairs_of_several_files_and_of_a_pipe(run, tmp_path):
+    for name in ("one.tsv", "two.tsv"):
+        (tmp_path / name).write_text("a mask\ta mask\n")
+    call = ["follows", "-m", FOLLOWS.folder]
+    lines = run(*call, "--in", tmp_path / "one.tsv", "--in", tmp_path / "two.tsv")[1].splitlines()
+    assert len(lines) == 2
+    assert all(line.endswith("a mask | a mask") for line in lines)
+    assert run(*call, stdin="a mask\tthe river\n")[1].endswith("a mask | the river\n")
+    assert run(*call, "-", stdin="a mask\tthe river\n")[1].endswith("a mask | the river\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["a text"], "", "'a text' is one text of a pair; give the other too"),
+        (["a text", " "], "", "the text is empty"),
+        (["a text", "--in", "{table}"], "", "give two texts or --in FILE, not both"),
+        ([], "", "the text is empty"),
+        (["-"], "one column\n", "stdin, line 1 has 1 columns, not 2; write two texts with a tab between them"),
+        (["--in", "-", "--in", "{table}"], "", "stdin is read alone"),
+        (["--in", "{table}.none"], "", "There is no file"),
+        (["--in", "{folder}"], "", "is a folder"),
+        (["--in", "{table}"], "", "columns are 'a', 'b', 'c'; leave two columns, or name two of them"),
+        (["--in", "{missing}"], "", "line 2 has None for"),
+        (["a text", "another", "-m", str(peers("BertForMaskedLM").folder)], "", "cannot tell what follows"),
+    ],
+)
+def test_pairs_that_are_none(run, tmp_path, arguments, stdin, message):
+    (tmp_path / "three.tsv").write_text("a\tb\tc\n1\t2\t3\n")
+    (tmp_path / "missing.jsonl").write_text('{"first": "a", "second": "b"}\n{"first": "a"}\n')
+    named = {"table": tmp_path / "three.tsv", "folder": tmp_path, "missing": tmp_path / "missing.jsonl"}
+    call = [one.format(**named) for one in arguments]
+    code, out, err = run("follows", "-m", FOLLOWS.folder, *call, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_compare_points_to_follows(run):
+    code, out, err = run("compare", *TEXTS, "-m", FOLLOWS.folder)
+    assert (code, out) == (2, "")
+    assert "only tells whether one follows the other; ask it with follows" in err
+
+
 def test_tag(run):
     pair = peers("BertForTokenClassification", TAGS)
     code, out, _ = run("tag", SENTENCES[2], "--model", pair.folder, "--json", "--aggregation-strategy", "simple")
@@ -124,6 +225,25 @@ def test_plain_tags_are_shown_word_by_word(run):
     assert [line.split()[2] for line in lines] == ["The", "animal", "was", "tired"]
     assert json.loads(run("tag", "The animal", "-m", folder, "--json")[1])["entities"] == []
     assert "words" not in json.loads(run("tag", "The animal", "-m", folder, "--json", "--no-words")[1])
+
+
+def test_a_skill_for_parts_of_speech_is_named_and_shows_words(run, stand_in, tmp_path):
+    folder = tmp_path / "encoder"
+    shutil.copytree(stand_in, folder)
+    model = ch.load(folder)
+    labels = ("DET", "NOUN", "VERB")
+    skill = Skill(encoder=encoder_digest(model.encoder), head="tags", outputs=3, labels=labels, whole_words=True)
+    write_skill(skill, model.with_head("tags", 3, labels=labels).network, folder / "skills" / "part-of-speech")
+    call = ["tag", "The animal didn't cross.", "-m", folder, "--skill", "part-of-speech"]
+    lines = [line.split() for line in run(*call)[1].splitlines()]
+    assert [line[2] for line in lines] == ["The", "animal", "did", "n't", "cross", "."]
+    assert {line[1] for line in lines} <= set(labels)
+    (row,) = rows(run(*call, "--json")[1])
+    assert row["entities"] == []
+    found = ch.load(folder).tag("The animal didn't cross.", skill="part-of-speech").words
+    assert [(one["text"], one["label"]) for one in row["words"]] == [(one.text, one.label) for one in found]
+    names = run("tag", "The animal didn't cross.", "-m", folder, "--json")[1]  # unasked, it is not taken
+    assert {one["label"] for one in rows(names)[0]["words"]}.isdisjoint(labels)
 
 
 def test_tag_says_the_line_or_reads_the_whole_document(run, tmp_path):

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from clearhead.data.formats import read_texts, read_words
-from clearhead.data.tables import open_table, read_hub
+from clearhead.data.tables import open_pairs, open_table, read_hub
 from clearhead.errors import BadInput, NotFound
 
 # ---- files
@@ -179,3 +179,35 @@ def test_what_cannot_be_had_is_one_line(asked):
         read_hub("hub:owner/nothing")
     with pytest.raises(BadInput, match="has no rows"):
         read_hub("hub:owner/empty")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("one.tsv", "a\tb\n", [("a", "b")]),  # a single pair is no header
+        ("same.tsv", "a\ta\n", [("a", "a")]),
+        ("quoted.csv", '"a, and b",c\n', [("a, and b", "c")]),
+        ("glue.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n", [("a", "b")]),
+        ("turned.tsv", "hypothesis\tPremise\nb\ta\n", [("a", "b")]),
+    ],
+)
+def test_pairs_need_no_header_where_there_are_two_columns(tmp_path, name, content, rows):
+    (tmp_path / name).write_text(content)
+    table = open_pairs(tmp_path / name)
+    assert (table.columns, [tuple(row) for row in table.rows]) == (("first", "second"), rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tb\tc\nd\te\tf\n", "has no two texts a row: its columns are 'a', 'b', 'c'; leave two columns"),
+        ("a\nb\n", "has no two texts a row: its columns are 'a'"),
+        ("a\tb\nc\n", "line 2 has 1 columns, not 2"),
+        ("first\tsecond\n", "has no rows"),
+        ("", "has no rows"),
+    ],
+)
+def test_tables_without_pairs(tmp_path, content, message):
+    (tmp_path / "pairs.tsv").write_text(content)
+    with pytest.raises(BadInput, match=message):
+        open_pairs(tmp_path / "pairs.tsv")

@@ -15,6 +15,7 @@ from clearhead.inside.attribution import (
     _replaced,
     attention,
     class_target,
+    follows_target,
     gradient_times_input,
     integrated_gradients,
     leave_one_out,
@@ -37,6 +38,10 @@ def classifier(family="bert"):
     return small(family, head="classes", outputs=3, labels=LABELS)
 
 
+def pretrained():
+    return small(head="next_sentence", outputs=2)
+
+
 TARGETS = {
     "class": lambda: class_target(classifier(), TEXT),
     "class of a pair": lambda: class_target(classifier(), TEXT, "he sat on the bank", "yes"),
@@ -45,6 +50,7 @@ TARGETS = {
     "class, last token": lambda: class_target(classifier("gpt2"), TEXT),
     "class, last token, distances": lambda: class_target(classifier("xlnet"), TEXT),
     "token": lambda: token_target(small(), "the [MASK] was too tired"),
+    "follows": lambda: follows_target(pretrained(), TEXT, "he sat on the bank"),
     "span": lambda: span_target(small(head="span", outputs=2), "where?", "he sat on the bank of the river"),
 }
 
@@ -135,6 +141,12 @@ def test_the_answers_are_the_models_own():
     context = "he sat on the bank of the river"
     span = TARGETS["span"]()
     assert span.answer == small(head="span", outputs=2).answer("where?", context, threshold=float("inf")).text
+    told = pretrained().follows(TEXT, "he sat on the bank")
+    verdict = TARGETS["follows"]()
+    assert verdict.answer == ("it follows" if told.follows else "it does not")
+    assert float(verdict.scores(verdict.ids[None])[1]) == pytest.approx(
+        max(told.probability, 1 - told.probability), abs=1e-5
+    )
     named = span_target(small(head="span", outputs=2), "where?", context, "the bank")
     assert named.answer == "the bank"
 
@@ -186,6 +198,7 @@ def test_long_texts_have_twenty_points():
         (classifier, (TEXT,), {"target": "perhaps"}, "perhaps"),
         (small, ("the [MASK] was tired",), {"use": "fill", "target": "bank"}, "bank"),
         (lambda: small(head="span", outputs=2), ("who?", "he sat on the bank"), {"target": "bank"}, "bank"),
+        (pretrained, (TEXT, "he sat on the bank"), {"target": "it does not"}, "it does not"),
     ],
 )
 def test_the_view_holds_every_method_and_a_verdict(model, texts, options, answer):
@@ -207,6 +220,8 @@ def test_the_view_holds_every_method_and_a_verdict(model, texts, options, answer
         (lambda: why(classifier(), TEXT, target="maybe"), BadInput, "label 'maybe' is not known; choose no, yes"),
         (lambda: why(small(), TEXT), BadInput, "There is no mask in"),
         (lambda: why(small(), "a [MASK]", "b"), BadInput, "leave out the second text"),
+        (lambda: why(pretrained(), TEXT), BadInput, "told of two texts; give the second"),
+        (lambda: why(pretrained(), TEXT, "he", target="no"), BadInput, "choose 'it follows' or 'it does not'"),
         (lambda: why(small(head=None), TEXT), WrongTask, "no answer to explain"),
         (lambda: why(classifier(), TEXT, use="fill"), WrongTask, "cannot fill"),
         (lambda: why(classifier(), TEXT, use="guess"), BadInput, "use='guess' is not known"),

@@ -83,7 +83,7 @@ def _outspoken(network: Any) -> Any:
         for name, parameter in network.named_parameters():
             if "word_embeddings" in name:
                 parameter.mul_(5)
-            if name.startswith(("classifier", "qa_outputs")):
+            if name.startswith(("classifier", "qa_outputs", "cls.seq_relationship")):
                 parameter.mul_(5 if name.endswith("weight") else 0)
     return network
 

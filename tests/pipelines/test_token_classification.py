@@ -201,3 +201,32 @@ def test_words_only_grow(text):
     for i in range(1, len(numbers)):
         assert numbers[i] - numbers[i - 1] in (0, 1)
         assert numbers[i] == numbers[i - 1] or pieces.words[i] != pieces.words[i - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("I don't know.", ["I", "do", "n't", "know", "."]),
+        ("We won’t, you CAN'T!", ["We", "wo", "n’t", ",", "you", "CA", "N'T", "!"]),
+        ("She cannot say it isn't so", ["She", "can", "not", "say", "it", "is", "n't", "so"]),
+        ("They do n't, it's O'Brien", ["They", "do", "n't", ",", "it", "'s", "O'Brien"]),
+        ("don't", ["do", "n't"]),
+        ("an ant, a knot, n't", ["an", "ant", ",", "a", "knot", ",", "n't"]),
+        ("", []),
+    ],
+)
+@pytest.mark.parametrize("family", ["Bert", "MPNet", "Roberta"])
+def test_parts_of_speech_part_contractions_as_their_taggers_learn_them(family, text, words):
+    model = peers(f"{family}ForTokenClassification", ("DET", "NOUN", "VERB")).ours
+    found = model.tag(text).words
+    assert [word.text for word in found] == words
+    assert all(text[word.start : word.end] == word.text for word in found)
+    given = model.tag([words])[0].words  # which is how they are learnt
+    if family != "Roberta":  # to which a space before a sign is another token
+        assert [word.label for word in found] == [word.label for word in given]
+    assert "didn" not in [word.text for word in model.tag(" ".join(["didn't"] * 90)).words]
+
+
+def test_entities_are_found_in_texts_as_they_are():
+    model = peers("BertForTokenClassification", TAGS).ours
+    assert [word.text for word in model.tag("I don't know.").words] == ["I", "don", "'t", "know", "."]

@@ -11,6 +11,7 @@ HEADS = {
     "words": {"head": "masked_lm"},
     "answers": {"head": "span", "outputs": 2},
     "tags": {"head": "tags", "outputs": 3, "labels": ("O", "B-PER", "I-PER")},
+    "pairs": {"head": "next_sentence", "outputs": 2},
     "classes": {"head": "classes", "outputs": 2, "labels": ("no", "yes")},
     "writes": {"family": "gpt2", "head": "causal_lm"},
 }

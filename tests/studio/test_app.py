@@ -27,6 +27,7 @@ MODEL_OF = {
     "span": "answers",
     "tags": "tags",
     "classes": "classes",
+    "next_sentence": "pairs",
     "causal_lm": "writes",
     None: "words",
 }

@@ -139,7 +139,7 @@ def why(
     model: LoadedWithSkill,
     text: Annotated[str, Argument(help="The text, or the question."), SAID],
     pair: Annotated[str | None, Argument(help="A second text, or the context of a question."), SAID] = None,
-    use: str | None = Option(None, help="What is explained: classify, answer or fill."),
+    use: str | None = Option(None, help="What is explained: classify, answer, fill or follows."),
     target: str | None = Option(None, help="The label, token or answer to explain; else the best."),
     out: OutOption = None,
 ) -> Rows:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from clearhead.training.loop import TrainResult
 
 TextOrTexts = TypeVar("TextOrTexts", str, list[str])
+Given = TypeVar("Given")
 Recipe = TypeVar("Recipe")
 JsonOption = Annotated[bool, Option("--json", help="One JSON object a line, for programs.")]
 
@@ -306,18 +307,23 @@ class Texts:
         return self
 
     def parts(self) -> Iterator[list[Text]]:
-        """Lists of them: few at first, so that the first results come soon, and of a slow pipe what is there."""
-        part: list[Text] = []
-        most, size, begun = _FIRST_CHARACTERS, 0, monotonic()
-        for one in self._rest:
-            part.append(one)
-            size += len(one.text) + _CHARACTERS_OF_NOTHING
-            if size >= most or monotonic() - begun > _PATIENCE:
-                yield part
-                most = min(2 * most, _MOST_CHARACTERS)
-                part, size, begun = [], 0, monotonic()
-        if part:
+        """Lists of them, as `in_parts` cuts them."""
+        return in_parts(self._rest, lambda one: len(one.text))
+
+
+def in_parts(given: Iterable[Given], characters: Callable[[Given], int]) -> Iterator[list[Given]]:
+    """Lists of what was given: few at first, so that results come soon, and of a slow pipe what is there."""
+    part: list[Given] = []
+    most, size, begun = _FIRST_CHARACTERS, 0, monotonic()
+    for one in given:
+        part.append(one)
+        size += characters(one) + _CHARACTERS_OF_NOTHING
+        if size >= most or monotonic() - begun > _PATIENCE:
             yield part
+            most = min(2 * most, _MOST_CHARACTERS)
+            part, size, begun = [], 0, monotonic()
+    if part:
+        yield part
 
 
 def each(label: str, texts: Texts, use: Any, **options: Any) -> Iterator[tuple[Text, Any]]:
@@ -440,6 +446,88 @@ def expect_few(*texts: str) -> None:
     """
     if sum(map(len, texts)) <= _FEW_CHARACTERS:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+# ---- pairs of texts: two arguments, rows of tables, or stdin ------------------------------------------------------
+
+_PAIRS = 'A table of two texts a row (.tsv, .csv, .jsonl, .json, .parquet); "-": lines of stdin with a tab between.'
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "first": (Annotated[str | None, Argument(help="One text."), SAID], None),
+    "second": (Annotated[str | None, Argument(help="The other text."), SAID], None),
+    "files": (Annotated[list[str] | None, Option("--in", help=_PAIRS)], None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts that were given, and where they stand: a row of a table, counted as its lines are, or of stdin."""
+
+    first: str
+    second: str
+    source: str | None = None  # None: two arguments
+    line: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        place = {} if self.source is None else {"source": self.source, "line": self.line}
+        return {**place, "first": self.first, "second": self.second}
+
+    def __str__(self) -> str:
+        return f"{shorten(self.first, 40)} | {shorten(self.second, 40)}"
+
+
+def given_pairs(
+    first: str | None = None, second: str | None = None, files: Sequence[str] | None = None
+) -> tuple[Iterable[Pair], int | None]:
+    """Pairs from the command line, of tables, or of stdin, and how many, if that is known."""
+    if files:
+        require(first is None, f"give two texts or --in FILE, not both ({shorten(str(first))!r})", BadInput)
+    elif first not in (None, "-") or second is not None:
+        two = first is not None and second is not None
+        require(two, f"{shorten(str(first))!r} is one text of a pair; give the other too", BadInput)
+        pair = Pair(nonempty(str(first)), nonempty(str(second)))
+        expect_few(pair.first, pair.second)
+        return [pair], 1
+    elif first is None and sys.stdin.isatty():
+        raise BadInput("no pair given; write two texts as arguments, name a table with --in, or pipe one in")
+    expect_many()
+    if not files or "-" in files:
+        require(len(files or "-") == 1, "stdin is read alone; leave the other files out", BadInput)
+        return _pairs_of_stdin(), None
+    found = [pair for file in files for pair in _pairs_of_file(file)]
+    return found, len(found)
+
+
+def _pairs_of_file(file: str) -> Iterator[Pair]:
+    from clearhead.data.formats import strings
+    from clearhead.data.tables import open_pairs
+
+    table = open_pairs(file)
+    for first, second, line in zip(strings(table, "first"), strings(table, "second"), table.numbers, strict=True):
+        yield Pair(first, second, file, line)
+
+
+def _pairs_of_stdin() -> Iterator[Pair]:
+    for one in _of_stdin(document=False).checked():
+        fields = one.text.split("\t")
+        told = f"stdin, line {one.line} has {len(fields)} columns, not 2"
+        require(len(fields) == 2, f"{told}; write two texts with a tab between them", BadInput)
+        first, second = fields
+        yield Pair(first, second, one.source, one.line)
+
+
+GivenPairs = Annotated[tuple[Iterable[Pair], int | None], Shared(given_pairs, **PAIRS)]
+
+
+def each_pair(
+    label: str, given: tuple[Iterable[Pair], int | None], use: Any, **options: Any
+) -> Iterator[tuple[Pair, Any]]:
+    """Every pair with what `use` makes of it, as soon as it is made, with progress."""
+    pairs, total = given
+    with progress(label, total) as advance:
+        for part in in_parts(pairs, lambda one: len(one.first) + len(one.second)):
+            found = use([one.first for one in part], [one.second for one in part], progress=advance, **options)
+            yield from zip(part, found, strict=True)
 
 
 def comma_separated(written: str | None) -> list[str] | None:

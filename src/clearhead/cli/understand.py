@@ -1,6 +1,6 @@
-"""Verbs that understand text: ask, fill, classify, tag, compare, choose."""
+"""Verbs that understand text: ask, fill, classify, tag, compare, follows, choose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,14 +9,17 @@ from typer import Argument, Option
 
 from clearhead.cli.options import (
     SAID,
+    GivenPairs,
     GivenTexts,
     Int8Option,
     Loaded,
     LoadedWithSkill,
+    Pair,
     Text,
     Verbs,
     comma_separated,
     each,
+    each_pair,
     nonempty,
     note,
     quantised,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
     from clearhead.pipelines.question_answering import Answer, FoundAnswer
     from clearhead.pipelines.search.index import Index
-    from clearhead.pipelines.token_classification import Tagged
+    from clearhead.pipelines.token_classification import Labelled
 
 app = Verbs()
 _WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
@@ -160,44 +163,63 @@ def tag(
 ) -> Rows:
     """Find the entities of texts of any length, or label every word.
 
-    Example: `clearhead tag "Ada Lovelace lived in London."`
+    Examples: `clearhead tag "Ada Lovelace lived in London."`, `clearhead tag "Dogs bark." --skill part-of-speech`
     """
     from clearhead.data.tags import are_plain
 
-    if words is None and are_plain(model.able("tag").labels or ()):
-        words = True  # there are no entities to show
+    plain = are_plain(model.able("tag").labels or ())
+    words = True if words is None and plain else words  # there are no entities to show
     if int8:
         model = quantised(model, "tag", sample(texts))
     for one, found in each("tagging", texts, model.tag, aggregation_strategy=aggregation_strategy):
         record = {**one.record(), **found.to_dict()}
         if words is False:
             del record["words"]
-        yield record, _tag_lines(one, found, words=bool(words))
+        yield (
+            record,
+            _tag_lines(one, found.words if words else found.entities, found.words if plain else found.entities),
+        )
 
 
-def _tag_lines(one: Text, found: "Tagged", *, words: bool) -> Iterator[Line]:
+def _tag_lines(one: Text, listed: Sequence["Labelled"], marks: Sequence["Labelled"]) -> Iterator[Line]:
     where = f"  {one.place}" if one.place else ""
     if in_colour():
-        yield marked(one.text, [Mark(entity.start, entity.end, entity.label) for entity in found.entities])
-    for part in found.words if words else found.entities:
+        yield marked(one.text, [Mark(part.start, part.end, part.label) for part in marks])
+    for part in listed:
         yield scored(part.score, f"{part.label:<9}", f"{part.text}  ({part.start}–{part.end}){where}")
 
 
 @app.verb
 def compare(
-    *,
-    first: Annotated[str, Argument(callback=nonempty, help="One text."), SAID],
-    second: Annotated[str, Argument(callback=nonempty, help="The other text."), SAID],
+    pairs: GivenPairs,
     model: LoadedWithSkill,
-    top_k: int | None = Option(None, help="How many labels to show."),
+    top_k: int | None = Option(None, help="How many labels to show. Default: all; of a file, the best."),
 ) -> Rows:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
 
-    Example: `clearhead compare "A man sleeps." "Nobody is awake."`
+    Examples: `clearhead compare "A man sleeps." "Nobody is awake."`, `clearhead compare --in pairs.tsv`
     """
-    found = model.compare(first, second, top_k=top_k)
-    lines = (scored(score, label) for label, score in found.scores.items())
-    yield {"first": first, "second": second, **found.to_dict()}, lines
+    for one, found in each_pair("comparing", pairs, model.compare, top_k=top_k):
+        yield {**one.record(), **found.to_dict()}, _compared_lines(one, list(found.scores.items()), top_k)
+
+
+def _compared_lines(one: Pair, scores: list[tuple[str, float]], top_k: int | None) -> Iterator[Line]:
+    if one.source is None:
+        return (scored(score, label) for label, score in scores)
+    return (scored(score, f"{label:<15}", str(one)) for label, score in scores[: top_k or 1])
+
+
+@app.verb
+def follows(pairs: GivenPairs, model: Loaded) -> Rows:
+    """Tell whether the second text follows the first, with the probability that it does: BERT's next sentence.
+
+    Examples: `clearhead follows "She opened the umbrella." "It had begun to rain."`,
+    `clearhead follows --in pairs.tsv --json`
+    """
+    for one, found in each_pair("reading", pairs, model.follows):
+        said = "follows: yes" if found.follows else "follows: no"
+        columns = (said,) if one.source is None else (f"{said:<12}", str(one))
+        yield {**one.record(), **found.to_dict()}, [scored(found.probability, *columns)]
 
 
 @app.verb

@@ -81,6 +81,32 @@ def open_table(source: str | Path, header: Sequence[str] | None = None) -> Table
     return _records(path) if path.suffix in (".json", ".jsonl") else _lines(path, header)
 
 
+def open_pairs(source: str | Path) -> Table:
+    """Read two texts a row, as columns "first" and "second": by the usual names of columns, or both of two.
+
+    A csv or tsv file of two columns needs no header: its first line is data, unless it names them as usual.
+    """
+    path = Path(source)
+    header: tuple[str, ...] | None = None
+    if path.suffix not in (".json", ".jsonl", ".parquet"):
+        _, fields = next(_csv(path) if path.suffix == ".csv" else _tsv(path), (1, []))
+        named = {field.strip().lower() for field in fields} in [{one.lower() for one in pair} for pair in PAIRS]
+        header = ("first", "second") if len(fields) == 2 and not named else None
+    table = open_table(source, header)
+    known = {column.lower() for column in table.columns}
+    usual = any({one.lower() for one in pair} <= known for pair in PAIRS)
+    there = ", ".join(repr(column[:40]) for column in table.columns)
+    todo = 'leave two columns, or name two of them "first" and "second"'
+    fits = usual or len(table.columns) == 2
+    require(fits, f"{table.name} has no two texts a row: its columns are {there}; {todo}.", BadInput)
+    if usual:
+        first, second = choose_texts(table, None, None, need_pair=True)
+    else:
+        first, second = table.columns
+    rows: list[Row] = list(zip(table.column(first), table.column(str(second)), strict=True))
+    return Table(table.name, ("first", "second"), rows, table.unit, table.numbers)
+
+
 def from_records(
     name: str, records: Sequence[dict[str, Any]], unit: str = "row", numbers: Sequence[int] | None = None
 ) -> Table:

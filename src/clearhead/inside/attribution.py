@@ -1,6 +1,7 @@
 """Attribution: how much each token mattered for one answer, by five methods.
 
-An answer (a class, the token behind a mask, a span) is a `Target`; a method gives it one score for each token.
+An answer (a class, the token behind a mask, a span, whether a text follows) is a `Target`; a method gives it one score
+for each token.
 """
 
 # n sequences or steps · T tokens · H heads · E embedding width · D width · C choices · V vocabulary
@@ -28,7 +29,7 @@ from clearhead.text import Encoding
 STEPS = 32  # of the integral; more would change the fourth digit
 _BATCH_TOKENS = 8192
 
-Use = Literal["classify", "answer", "fill"]
+Use = Literal["classify", "answer", "fill", "follows"]
 # hidden states (n·T, D) and their layout -> one table (n, C) for each choice that makes the answer
 Reader = Callable[[Tensor, Packed], Sequence[Tensor]]
 
@@ -188,7 +189,7 @@ METHODS: dict[str, Callable[[Target], Tensor]] = {
     "leave one out": leave_one_out,
 }
 
-_HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": "fill"}
+_HEADS: dict[str, Use] = {"classes": "classify", "span": "answer", "masked_lm": "fill", "next_sentence": "follows"}
 
 
 def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, answer: str | None) -> Target:
@@ -199,15 +200,19 @@ def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, ans
         model = model.able("compare" if use == "classify" and pair is not None else use)
     # networks from before the Transformer have no heads
     able = [name for head, name in _HEADS.items() if head in getattr(model.network, "heads", ())]
-    message = "this model has no answer to explain: it cannot classify, answer or fill"
+    message = "this model has no answer to explain: it cannot classify, answer, fill or tell what follows"
     require(bool(able), f"{message}; how one writes is shown by: look decoding", WrongTask)
-    chosen = use or able[0]
+    # two texts have no mask to be filled
+    chosen = use or ("follows" if pair is not None and able[0] == "fill" and "follows" in able else able[0])
     require(chosen in get_args(Use), f"use={chosen!r} is not known; choose {', '.join(get_args(Use))}", BadInput)
     if chosen == "classify":
         return class_target(model, text, pair, answer)
     if chosen == "answer":
         require(pair is not None, "an answer needs a context; give it as the second text", BadInput)
         return span_target(model, text, pair or "", answer)
+    if chosen == "follows":
+        require(pair is not None, "what follows is told of two texts; give the second", BadInput)
+        return follows_target(model, text, pair or "", answer)
     require(pair is None, "a text with a mask is explained by itself; leave out the second text", BadInput)
     return token_target(model, text, answer)
 
@@ -242,6 +247,24 @@ def _positions_read(head: nn.Module, length: int) -> list[int]:
         return list(range(length))
     last = isinstance(head, LastTokenHead) or getattr(pooler, "pooling", None) == "last"
     return [length - 1] if last else [0]
+
+
+VERDICTS = ("it follows", "it does not")
+
+
+def follows_target(model: Model, first: str, second: str, verdict: str | None = None) -> Target:
+    """Whether the second text follows the first: as the model finds, or the verdict named."""
+    encoding = _encoded(model, "next_sentence", first, second)
+    known = verdict is None or verdict in VERDICTS
+    require(known, f"target {verdict!r} is not known; choose {' or '.join(map(repr, VERDICTS))}", BadInput)
+    head = model.network.heads["next_sentence"]
+    found = verdict or VERDICTS[0 if model.follows(first, second).follows else 1]
+
+    def read(hidden: Tensor, layout: Packed) -> Sequence[Tensor]:
+        return [head(hidden, layout)]  # (n, 2)
+
+    column = VERDICTS.index(found)
+    return Target(model, encoding, read, (column,), "follows", found, _positions_read(head, len(encoding)))
 
 
 def token_target(model: Model, text: str, token: str | None = None) -> Target:

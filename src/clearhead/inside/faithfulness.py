@@ -24,8 +24,8 @@ TIE = 0.005  # of two areas: too little to prefer one method
 def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = None, target: str | None = None) -> View:
     """Show which tokens an answer came from: a class, the answer to a question (the pair is its context), or a mask.
 
-    Without `use`, the first of these that the model can do; `target` is a label, a token or words of the context
-    to be explained in the place of the model's own choice.
+    Or whether the pair follows the text. Without `use`, the first of these that the model can do; `target` is a label,
+    a token, words of the context or a verdict to be explained in the place of the model's own choice.
     """
     explained = target_of(model, text, pair, use=use, answer=target)
     require(bool(explained.maskable), "the text is nothing but special tokens; give some words", BadInput)

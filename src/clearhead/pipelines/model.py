@@ -40,6 +40,7 @@ from clearhead.pipelines.fill_mask import Filled, fill
 from clearhead.pipelines.generation import Generator, Written, best_or_all, generate, stream_text
 from clearhead.pipelines.int8 import quantised
 from clearhead.pipelines.multiple_choice import Choice, choose
+from clearhead.pipelines.next_sentence import NextSentence, follows
 from clearhead.pipelines.question_answering import Answer, Search, answer, answer_from
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
@@ -445,7 +446,20 @@ class Model:
         one, pairs = self.able("compare", skill), paired(first, second)
         if one.checkpoint.sentence is not None and "classes" not in one.network.heads:
             return cosines(pairs, lambda texts: one.embed(texts, normalise=True, progress=progress))
+        only = "next_sentence" in one.network.heads and "classes" not in one.network.heads
+        todo = "ask it with follows, or load a checkpoint that was trained on pairs"
+        require(not only, f"of two texts this model only tells whether one follows the other; {todo}", WrongTask)
         return classify(one, pairs, top_k, progress)
+
+    @per_pair
+    def follows(self, first: Many, second: Many, *, progress: Progress | None = None) -> Iterator[NextSentence]:
+        """Does the second text follow the first? As BERT learnt it, by the head for next sentences.
+
+        >>> found = model.follows("She opened the umbrella.", ["It had begun to rain.", "Dividends are taxed twice."])
+        >>> [one.follows for one in found]
+        [True, False]
+        """
+        return follows(self.able("follows"), paired(first, second), progress)
 
     @renamed(template="hypothesis_template", multi="multi_label", top="top_k")
     @per_text

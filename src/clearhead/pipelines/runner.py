@@ -73,6 +73,7 @@ _USES = {
     "tags": ("tag",),
     "span": ("answer",),
     "choice": ("choose",),
+    "next_sentence": ("tell what follows",),
     "causal_lm": ("generate",),
 }
 

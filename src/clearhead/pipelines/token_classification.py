@@ -3,9 +3,10 @@
 # P pieces of the whole text · L labels
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,8 +18,8 @@ from clearhead.data.tags import OUTSIDE, are_plain, entity_type
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress, Record
 from clearhead.pipelines.runner import per_token, read_windows, through
-from clearhead.text import Window
-from clearhead.text.encoding import Span
+from clearhead.text import Tokenizer, Window
+from clearhead.text.encoding import Pieces, Span
 from clearhead.text.windows import cut, room_for
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
 _CLITICS = {"s", "t", "d", "m", "re", "ve", "ll"}  # it's, don't: words of their own, with their apostrophe
+_NEGATION = re.compile(r"n['’]t\b", re.IGNORECASE)  # as in do n't
 _APOSTROPHES, _HYPHENS, _POINTS = {"'", "’"}, {"-", "&", "/", "_"}, {".", ",", ":"}
 _NEAR = 8  # characters that are looked at before and behind, so that time grows with the length of a text and no faster
 _LONGEST = 100  # characters of a word, for the same reason
@@ -91,6 +93,8 @@ def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
     (start, end), (last, before) = units[i], units[i - 1]
     if start != before or before - units[begin][0] > _LONGEST:
         return False
+    if (negated := _NEGATION.match(text, units[begin][0])) is not None and end <= negated.end():
+        return True
     sign, word = text[start:end], text[units[begin][0] : before]
     after = text[end : units[i + 1][1]] if i + 1 < len(units) and units[i + 1][0] == end else ""
     if _is_word(sign):
@@ -110,6 +114,25 @@ def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
     if sign in _POINTS:
         return (word[-1].isdigit() and after[0].isdigit()) or (sign == "." and after[0].islower())
     return sign in _HYPHENS
+
+
+# where Universal Dependencies part what is written as one word: do|n't, can|not
+_CONTRACTION = re.compile(rf"(?<=\w)(?={_NEGATION.pattern})|(?<=\bcan)(?=not\b)", re.IGNORECASE)
+
+
+def part_contractions(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
+    """The pieces of texts with contractions read as two words, which is how taggers of parts of speech learn them."""
+    cuts = [[found.start() for found in _CONTRACTION.finditer(text)] for text in texts]
+    parted = tokenizer.pieces_batch([_CONTRACTION.sub(" ", text) for text in texts])
+    return [
+        replace(pieces, offsets=[(_back(start, at), _back(end, at)) for start, end in pieces.offsets]) if at else pieces
+        for pieces, at in zip(parted, cuts, strict=True)
+    ]
+
+
+def _back(place: int, cuts: Sequence[int]) -> int:
+    """Where a character stood before a space was put in at each cut."""
+    return place - bisect_left(range(len(cuts)), place, key=lambda i: cuts[i] + i)
 
 
 def _opens_a_line(text: str, place: int) -> bool:
@@ -148,6 +171,7 @@ def tag(
     A word's label is its first piece's. Entities group pieces ("simple"), or words whose label is that of the first
     piece ("first"), of the mean of the pieces ("average"), or of the surest piece ("max"). Words are those given, or
     the tokenizer's with U.S., O'Brien and AT&T joined, as taggers learn them; transformers guesses them piece by piece.
+    Plain tags are those of parts of speech, for which don't is two words, do and n't.
     Of a model that was taught by first pieces (`Description.whole_words`), the others say nothing of their own: there
     all strategies are "first".
     """
@@ -156,7 +180,9 @@ def tag(
     if model.checkpoint.description.whole_words:
         strategy = "first"
     plain = are_plain(model.labels or ())
-    return (_result(*read, model.labels, strategy, plain) for read in tag_windows(model, texts, progress=progress))
+    pieces = partial(part_contractions, model.tokenizer) if plain else None
+    read = tag_windows(model, texts, pieces=pieces, progress=progress)
+    return (_result(*one, model.labels, strategy, plain) for one in read)
 
 
 Read = tuple[str | Sequence[str], list[Window], list[Tensor]]
@@ -167,17 +193,21 @@ def tag_windows(
     texts: Iterable[str | Sequence[str]],
     *,
     overlap: int | None = None,
+    pieces: Callable[[Sequence[str]], list[Pieces]] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Read]:
-    """Each text with its windows and their logits (tokens, L); windows share `overlap` pieces (default: a third)."""
+    """Each text with its windows and their logits (tokens, L); windows share `overlap` pieces (default: a third).
+
+    `pieces` cuts strings in another way than the tokenizer does.
+    """
     forward = through(model.network, "tags")
     tokenizer, room = model.tokenizer, room_for(model.tokenizer.template, model.encoder.max_length)
 
     def windows(chunk: list[str | Sequence[str]]) -> list[list[Window]]:
-        plain = iter(tokenizer.pieces_batch([text for text in chunk if isinstance(text, str)]))
+        plain = iter((pieces or tokenizer.pieces_batch)([text for text in chunk if isinstance(text, str)]))
         split = iter(tokenizer.words_batch([text for text in chunk if not isinstance(text, str)]))
-        pieces = [next(plain if isinstance(text, str) else split) for text in chunk]
-        return [cut(tokenizer.template, one, room, overlap) for one in pieces]
+        read = [next(plain if isinstance(text, str) else split) for text in chunk]
+        return [cut(tokenizer.template, one, room, overlap) for one in read]
 
     return read_windows(model.network, forward, per_token, texts, windows, progress)
 

@@ -98,6 +98,10 @@ def _compare(model: Model, first: str, second: str) -> dict[str, Any]:
     return {"first": first, "second": second, **model.compare(first, second).to_dict()}
 
 
+def _follows(model: Model, first: str, second: str) -> dict[str, Any]:
+    return {"first": first, "second": second, **model.follows(first, second).to_dict()}
+
+
 def _search(model: Model, query: str, documents: str, method: Method, top: int) -> dict[str, Any]:
     texts = [text.strip() for text in documents.split("\n\n") if text.strip()]
     require(bool(texts), "there is nothing to search; give documents", BadInput)
@@ -132,7 +136,7 @@ POSITIONS = Field("length", "Positions", "number", default=64, least=2, most=MAX
 TOKEN = Field("token", "Token: a word, or its number", default="1")
 LAYER = Field("layer", "Layer", "number", default=0)
 HEAD = Field("head", "Head", "number", default=0)
-USE = Field("use", "Of what", choices=("classify", "answer", "fill"))
+USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
 DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
 DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=MAX_NEW_TOKENS)
@@ -173,6 +177,7 @@ PAGES = (
     Entry("/use/tag", "Which names are in a text?", _tag, (TEXT,), head="tags"),
     Entry("/use/classify", "Which class does a text belong to?", _classify, (TEXT, LABELS), head="classes"),
     Entry("/use/compare", "How do two texts relate?", _compare, (FIRST, SECOND), head="classes"),
+    Entry("/use/follows", "Does one text follow the other?", _follows, (FIRST, SECOND), head="next_sentence"),
     Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP)),
     Entry("/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES)),
     Entry("/use/senses", "What does a word mean in each place?", _senses, (WORD, TEXTS)),

@@ -37,6 +37,9 @@ function askFor({ answer, start, end, score, context, candidates, tokens }) {
 function tag({ text, entities, words }) {
   const found = entities.length ? [] : [note("No entity, says the model.")];
   const one = ({ text, label, score }) => ({ label: text, score, note: label });
+  // where no word is outside, as with parts of speech, there are no entities to be found
+  const plain = !entities.length && words.length && words.every(({ label }) => label !== "O");
+  if (plain) return [card("Words", marked(text, words)), card("One by one", bars(words.map(one)))];
   return [
     card("Entities", marked(text, entities), ...found),
     ...(entities.length ? [card("One by one", bars(entities.map(one)))] : []),
@@ -45,6 +48,11 @@ function tag({ text, entities, words }) {
 }
 
 const classify = ({ scores }) => [card("Classes", scored(scores))];
+
+function follows({ probability }) {
+  const both = { "It follows": probability, "It does not": 1 - probability };
+  return [card("Does the second text follow the first?", scored(both))];
+}
 
 function search({ results }) {
   const items = results.map(({ text, source, score }) => ({ label: text, score, note: source }));
@@ -94,5 +102,5 @@ function translate({ translation, parts }) {
 }
 
 export const RESULTS = {
-  fill, ask: askFor, tag, classify, compare: classify, search, summarise, senses, generate, translate,
+  fill, ask: askFor, tag, classify, compare: classify, follows, search, summarise, senses, generate, translate,
 };

@@ -2,7 +2,12 @@
 
 const { tokens, answer, probability } = facts;
 const hidable = new Set(facts.hidable);
-const ASKED = { classify: "the class", answer: "the answer", fill: "the word behind the mask" };
+const ASKED = {
+  classify: "the class",
+  answer: "the answer",
+  fill: "the word behind the mask",
+  follows: "whether the second text follows the first",
+};
 
 query("#lead").replaceChildren(
   `Which tokens made the model say `, element("strong", {}, element("bdi", {}, answer)),
