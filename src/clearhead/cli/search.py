@@ -110,7 +110,8 @@ def rerank(
     with progress("reading", len(texts)) as advance:
         found = model.rerank(query, [one.text for one in texts], top_k=top_k, progress=advance)
     results = [{**texts[one.index].record(), "index": one.index, "score": one.score} for one in found]
-    lines = (scored(one.score, shorten(one.text, 200), texts[one.index].place) for one in found)
+    places = [[texts[one.index].place] if texts[one.index].place else [] for one in found]
+    lines = (scored(one.score, shorten(one.text, 200), *place) for one, place in zip(found, places, strict=True))
     yield {"query": query, "results": results}, lines
 
 

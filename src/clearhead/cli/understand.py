@@ -144,6 +144,8 @@ def classify(
     own = [label for label in comma_separated(labels) or [] if label]
     if int8 and labels is None:
         model = quantised(model, "classify", sample(texts))
+    elif int8 and "classes" not in model.able("compare").network.heads:
+        model = quantised(model, "search", sample(texts))  # by vectors
     elif int8:
         model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in sample(texts) for label in own))
     use: Any = model.classify if labels is None else partial(model.zero_shot, labels=own)
