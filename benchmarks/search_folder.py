@@ -4,9 +4,11 @@ Three sets: "manuals" are the manual pages of common commands, as `man` prints t
 "book" is a folder of HTML pages, the chapters of "The Rust Programming Language" (share/doc/rust/html/book of a Rust
 toolchain); "python" is what this Python says of its own functions, a page each. The questions, in search_folder.json,
 were written before anything was measured on them. A hit counts if it comes from a page that answers; nDCG ranks pages
-by their best passage. Then, how often hits of a score are right.
+by their best passage. Then, how often hits of a score are right. What is reranked is read by the model's own skill, by
+another, or by a model.
 
-usage: python benchmarks/search_folder.py manuals [--folder DIR] [--model DIR | minilm] [--index DIR] [--threads 1]
+usage: python benchmarks/search_folder.py manuals [--folder DIR] [--model DIR | minilm] [--skill NAME_OR_DIR]
+                                          [--rerank NAME_OR_DIR | none] [--index DIR] [--threads 1]
 """
 
 import argparse
@@ -17,10 +19,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -29,6 +33,7 @@ from clearhead.data.documents import Document, read_documents
 from clearhead.evaluation.retrieval import ndcg
 from clearhead.pipelines.search.index import Hit, Index
 from real_weights import minilm
+from search_quality import reader_of
 
 ASKED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 BANDS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.01)
@@ -97,34 +102,39 @@ def main() -> None:
     parser.add_argument("set", choices=sorted(ASKED))
     parser.add_argument("--folder", type=Path, help="where the documents are; default: the manuals of this machine")
     parser.add_argument("--model", help="a checkpoint folder, or minilm for the real all-MiniLM-L6-v2")
+    parser.add_argument("--skill", help="that makes the vectors; default: the model's own for search")
+    parser.add_argument("--rerank", help="a cross-encoder to read the best again: a skill, a model, or none")
     parser.add_argument("--index", type=Path, help="save the index here, or search the one that is there")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = clearhead.load(minilm() if options.model == "minilm" else options.model)
     if options.index is not None and options.index.exists():
-        index = Index.load(options.index, model)
+        index = Index.load(options.index, model, skill=options.skill)
     else:
-        index = model.index(documents(options.set, options.folder))
+        index = model.index(documents(options.set, options.folder), skill=options.skill)
         if options.index is not None:
             index.save(options.index)
     gold = judgements(options.set)
     print(f"{date.today()}  {options.set}  {len(gold)} questions  {index!r}")
-    print(f"{'method':<8} {'hit@5':>12} {'nDCG@10':>8}")
-    bands: dict[float, list[bool]] = {low: [] for low in BANDS[:-1]}
-    for method in ("vectors", "bm25", "hybrid"):
-        right, run = 0, {}
-        for query, found in zip(gold, index.search(list(gold), top_k=100, method=method), strict=True):
+    print(f"{'method':<9} {'hit@5':>12} {'nDCG@10':>8} {'ms/query':>9}")
+    methods: dict[str, Any] = {name: {"method": name, "rerank": False} for name in ("vectors", "bm25", "hybrid")}
+    if (reader := reader_of(model, options.rerank)) is not None:
+        methods["reranked"] = {"rerank_with": reader}
+    for name, settings in methods.items():
+        bands: dict[float, list[bool]] = {low: [] for low in BANDS[:-1]}
+        right, run, start = 0, {}, time.perf_counter()
+        for query, found in ((query, index.search(query, top_k=100, **settings)) for query in gold):
             right += any(_page(hit) in gold[query] for hit in found[:5])
             run[query] = of_pages(found)
-            for hit in found[: 5 if method == "hybrid" else 0]:
+            for hit in found[: 5 if name in ("hybrid", "reranked") else 0]:
                 bands[max(low for low in bands if low <= hit.score)].append(_page(hit) in gold[query])
-        print(f"{method:<8} {right:>5} of {len(gold):<3} {ndcg(gold, run, 10):>8.3f}", flush=True)
-    print("the first five of hybrid, by their score:")
-    for low, high in pairwise(BANDS):
-        if seen := bands[low]:
-            share = f"{sum(seen):>4} of {len(seen):<4} right ({sum(seen) / len(seen):.0%})"
-            print(f"  {low:.2f} … {min(high, 1):.2f}: {share}")
+        spent = 1000 * (time.perf_counter() - start) / len(gold)
+        print(f"{name:<9} {right:>5} of {len(gold):<3} {ndcg(gold, run, 10):>8.3f} {spent:>9.1f}", flush=True)
+        for low, high in pairwise(BANDS):
+            if seen := bands[low]:  # of the first five, where scores are probabilities
+                share = f"{sum(seen):>4} of {len(seen):<4} right ({sum(seen) / len(seen):.0%})"
+                print(f"  {low:.2f} … {min(high, 1):.2f}: {share}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""How good is search? WikiQA's questions (Yang et al. 2015), ranked three ways with BM25, vectors and both.
+"""How good is search? WikiQA's questions (Yang et al. 2015), ranked by BM25, vectors, both, and read again.
 
 "few" ranks four sentences, of which one answers; "own" ranks the sentences of each question's own article, which is the
 task as published; "all" looks for them among the sentences of all articles, as an index does. Questions without a right
-sentence are left out, as is the custom.
+sentence are left out, as is the custom. A cross-encoder is a skill, by name or folder, or a model; unasked it is the
+skill of the model, if it has one.
 
-usage: python benchmarks/search_quality.py --data dev.txt [--model DIR] [--rerank DIR] [--threads 1] [--json FILE]
+usage: python benchmarks/search_quality.py --data dev.txt [--model DIR] [--skill NAME_OR_DIR]
+                                           [--rerank NAME_OR_DIR | none] [--count 20] [--threads 1] [--json FILE]
 """
 
 import argparse
@@ -22,6 +24,7 @@ import torch
 import clearhead
 from clearhead.data.documents import Document
 from clearhead.evaluation.retrieval import average_precision, recall, reciprocal_rank
+from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Index
 from real_weights import minilm
 
@@ -50,6 +53,16 @@ def few(judged: Judged, sentences: list[str]) -> Judged:
     return found
 
 
+def reader_of(model: Model, named: str | None) -> Model | None:
+    """The cross-encoder that is named: a skill, or a model; of nothing named the model's own, if it has one."""
+    if named is None:
+        return model.able("rerank") if "rerank" in model.uses else None
+    if named == "none":
+        return None
+    skill = named in model.skills or (Path(named) / "skill.json").is_file()
+    return model.skill(named) if skill else clearhead.load(named, device=model.device)
+
+
 def figures(judged: Judged, run: dict[str, dict[str, float]]) -> dict[str, float]:
     return {
         "MAP": average_precision(judged, run),
@@ -61,18 +74,20 @@ def figures(judged: Judged, run: dict[str, dict[str, float]]) -> dict[str, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--model", type=Path, help="checkpoint folder; default: the real all-MiniLM-L6-v2")
-    parser.add_argument("--rerank", type=Path, help="a cross-encoder to read the best again")
+    parser.add_argument("--model", help="checkpoint folder, or builtin:encoder; default: the real all-MiniLM-L6-v2")
+    parser.add_argument("--skill", help="that makes the vectors; default: the model's own for search")
+    parser.add_argument("--rerank", help="a cross-encoder to read the best again: a skill, a model, or none")
+    parser.add_argument("--count", type=int, help="questions; default: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = clearhead.load(options.model or minilm())
-    cross = None if options.rerank is None else clearhead.load(options.rerank)
-    judged = read_wikiqa(options.data)
+    cross = reader_of(model, options.rerank)
+    judged = dict(list(read_wikiqa(options.data).items())[: options.count])
     sentences = list(dict.fromkeys(sentence for own in judged.values() for sentence in own))
     start = time.perf_counter()
-    index = Index.build((Document(one, one) for one in sentences), model, max_characters=LONG)
+    index = Index.build((Document(one, one) for one in sentences), model, skill=options.skill, max_characters=LONG)
     print(
         f"{date.today()}  {options.data.parent.name}/{options.data.name}  {len(judged)} questions  "
         f"{len(sentences)} sentences indexed in {time.perf_counter() - start:.1f} s"
@@ -82,10 +97,10 @@ def main() -> None:
         ("bm25", {"method": "bm25"}),
         ("vectors", {"method": "vectors"}),
         ("approximate", {"method": "vectors", "approximate": True}),
-        ("hybrid", {"method": "hybrid"}),
+        ("hybrid", {"method": "hybrid", "rerank": False}),
     ]
     if cross is not None:
-        methods.append(("re-ranked", {"rerank_with": cross}))
+        methods.append(("reranked", {"rerank_with": cross}))
     rows = []
     for among, relevant in (("few", few(judged, sentences)), ("own", judged), ("all", judged)):
         for name, settings in methods:

@@ -8,10 +8,12 @@
 - quora: are two questions the same? the last 3,000 rows, which no skill learns (AUC);
 - sts-b, sick: development and test pairs (Spearman's rank correlation).
 
-A skill is named, or is a folder; each has a row by its vectors and one with BM25 ("hybrid"). `--quick` takes fewer rows
+A skill is named, or is a folder; each has a row by its vectors, one with BM25 ("hybrid"), and one where a cross-encoder
+has read the best of hybrid again ("reranked"): the model's own skill, another, or a model. `--quick` takes fewer rows
 of each set and leaves the manuals out; it needs no network and no `man`.
 
-usage: python benchmarks/search_vectors.py DATA [--model DIR] [--skill NAME_OR_DIR]… [--sets wikiqa,quora] [--quick]
+usage: python benchmarks/search_vectors.py DATA [--model DIR] [--skill NAME_OR_DIR]… [--rerank NAME_OR_DIR | none]
+                                           [--reading 0.5] [--sets wikiqa,quora] [--quick]
 """
 
 import argparse
@@ -35,11 +37,12 @@ from clearhead.data.documents import Document
 from clearhead.evaluation.glue import spearman
 from clearhead.evaluation.retrieval import average_precision, ndcg, precision, reciprocal_rank
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.search import ranking
 from clearhead.pipelines.search.index import Index
 from clearhead.pipelines.search.passages import LONGEST
 from clearhead.pipelines.search.vectors import Embed, VectorSearch
 from real_weights import minilm
-from search_quality import LONG, part, read_wikiqa
+from search_quality import LONG, part, read_wikiqa, reader_of
 
 HELD_OUT = 3000  # rows of Quora
 DRAWS, EXAMPLES = 5, 10
@@ -213,6 +216,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", type=Path, help="checkpoint folder with skills; default: the built-in model")
     parser.add_argument("--skill", action="append", help="by name or folder; default: similarity and search")
+    parser.add_argument("--rerank", help="a cross-encoder to read the best again: a skill, a model, or none")
+    parser.add_argument("--reading", type=float, default=ranking.READING, help="what it weighs beside hybrid, 0 to 1")
     parser.add_argument("--peer", default="minilm", help="a folder to compare with, or none; default: all-MiniLM-L6-v2")
     parser.add_argument("--vectors-only", action="store_true", help="neither BM25 nor hybrid rows")
     parser.add_argument("--sets", help="some of them, with commas: " + ",".join([*RANKINGS, *VECTORS]))
@@ -223,6 +228,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = clearhead.load(options.model, device=options.device)
+    ranking.READING = options.reading
     named = options.skill or [name for name in ("similarity", "search") if name in model.skills]
     models: dict[str, Model] = {Path(name).name: model.skill(name) for name in named}
     peer = {"none": None, "minilm": minilm}.get(options.peer, lambda: options.peer)
@@ -231,7 +237,8 @@ def main() -> None:
     names = options.sets.split(",") if options.sets else [*RANKINGS, *VECTORS]
     if options.quick:
         names = [name for name in names if name != "manuals"]
-    rows = measure(models, names, options)
+    reader = None if options.vectors_only else reader_of(model, options.rerank)
+    rows = measure(models, reader, names, options)
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     print(f"{date.today()}  {options.device}  torch {torch.__version__}{'  quick' if options.quick else ''}\n")
     print("| | " + " | ".join(columns) + " |\n|---" + "|---" * len(columns) + "|")
@@ -242,8 +249,14 @@ def main() -> None:
         options.json.write_text(json.dumps({"date": str(date.today()), "rows": rows}, indent=1) + "\n", "utf-8")
 
 
-def measure(models: dict[str, Model], names: list[str], options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    methods = ["vectors"] if options.vectors_only else ["vectors", "hybrid"]
+def measure(
+    models: dict[str, Model], reader: Model | None, names: list[str], options: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    methods: dict[str, dict[str, object]] = {"vectors": {"method": "vectors"}}
+    if not options.vectors_only:
+        methods["hybrid"] = {"method": "hybrid"}
+    if reader is not None:
+        methods["reranked"] = {"method": "hybrid", "rerank_with": reader}
     rows: dict[str, dict[str, float]] = {} if options.vectors_only else {"bm25": {}}
     rows |= {f"{name}, {method}": {} for method in methods for name in models}
     memories = {label: Memory(model) for label, model in models.items()}
@@ -255,8 +268,8 @@ def measure(models: dict[str, Model], names: list[str], options: argparse.Namesp
                 rows["bm25"] |= search(asked, indexed(asked), {"method": "bm25"})
             for label, embed in memories.items():
                 index = indexed(asked, embed)
-                for method in methods:
-                    rows[f"{label}, {method}"] |= search(asked, index, {"method": method})
+                for method, settings in methods.items():
+                    rows[f"{label}, {method}"] |= search(asked, index, settings)
         for label, embed in memories.items() if name in VECTORS else ():
             count = 500 if options.quick else None
             few = ag_news(options.data, embed, count) if name == "ag_news" else pairs(options.data, name, embed, count)

@@ -19,11 +19,13 @@ SKILLS: dict[str, tuple[str | None, tuple[str, ...], tuple[str, ...]]] = {
     "inference": ("classes", ("contradiction", "entailment", "neutral"), ("compare",)),
     "questions": ("span", ("", ""), ("answer",)),
     "similarity": (None, (), ("embed",)),
+    "search": (None, (), ("search",)),
+    "rerank": ("classes", ("irrelevant", "relevant"), ("rerank",)),
 }
 
 
 def write_built_in(folder: Path, config: ch.ModernBertConfig, tokenizer: ch.Tokenizer) -> None:
-    """Write an encoder with random weights, in int8, and six skills with random corrections."""
+    """Write an encoder with random weights, in int8, and skills with random corrections."""
     torch.manual_seed(0)
     fresh = ch.Model.create(config, tokenizer, heads={"masked_lm": config.vocab_size, "next_sentence": 2})
     write_folder(fresh.checkpoint, folder, int8=True)
@@ -33,7 +35,8 @@ def write_built_in(folder: Path, config: ch.ModernBertConfig, tokenizer: ch.Toke
     for name, (head, labels, uses) in SKILLS.items():
         learner = model if head is None else model.with_head(head, len(labels), labels=labels)
         for adapter in add_lora(model.encoder, ["qkv", "output", "up", "down"], rank=8):
-            torch.nn.init.normal_(adapter.up, std=0.01)
+            # vectors for search must be told from those of similarity
+            torch.nn.init.normal_(adapter.up, std=0.2 if name == "search" else 0.01)
         skill = Skill(
             encoder=known,
             uses=uses,

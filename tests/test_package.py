@@ -57,7 +57,7 @@ def test_every_small_model_is_small_and_has_its_card(name, most):
 
 def test_the_encoder_has_its_skills_and_its_card():
     folder = FOLDER / "encoder"
-    assert set(find_skills(folder)) == {"entities", "inference", "questions", "sentiment", "similarity", "spam"}
+    assert set(find_skills(folder)) >= {"entities", "inference", "questions", "sentiment", "similarity", "spam"}
     card = (folder / "README.md").read_text(encoding="utf-8")
     for part in (
         "Data",

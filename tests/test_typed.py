@@ -43,6 +43,7 @@ def test_a_users_script_is_typed(tmp_path):
         (typed_example.write, lambda: ch.load(gpt_folder())),
         (typed_example.write, translator),
         (typed_example.rewrite, lambda: translator("seq2seq-gru")),
+        (typed_example.rerank, lambda: peers("BertForSequenceClassification", ("no", "yes")).ours),
         (typed_example.choose, lambda: peers("BertForMultipleChoice").ours),
     ],
 )

@@ -17,6 +17,7 @@ from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.next_sentence import NextSentence
 from clearhead.pipelines.question_answering import Answer, FoundAnswer
 from clearhead.pipelines.search.index import Hit, Index
+from clearhead.pipelines.search.reranking import Reranked
 from clearhead.pipelines.senses import Senses
 from clearhead.pipelines.summarisation import Summary
 from clearhead.pipelines.token_classification import Tagged
@@ -76,6 +77,7 @@ def understand(model: clearhead.Model) -> None:
     assert_type(model.token_vectors(iter(MANY)), Iterator[TokenVectors])
     assert_type(model.index(MANY), Index)
     assert_type(model.search("joy", MANY, top_k=1), list[Hit])
+    assert_type(model.index(MANY).search(MANY, rerank=False), list[list[Hit]])
     assert_type(model.cluster(MANY, threshold=0.5), list[Cluster])
     assert_type(model.duplicates(MANY), list[Duplicate])
     assert_type(model.senses("joy", MANY), Senses)
@@ -84,6 +86,14 @@ def understand(model: clearhead.Model) -> None:
     assert_type(model.summarise(iter(MANY)), Iterator[Summary])
     assert_type(model.skill("spam"), clearhead.Model)
     assert_type(model.skills, dict[str, Path])
+
+
+def rerank(model: clearhead.Model) -> None:
+    """A model with a head for pairs, or a skill for it, reranks."""
+    assert_type(model.rerank("joy", MANY, top_k=1), list[Reranked])
+    assert_type(model.rerank("joy", iter(MANY)), list[Reranked])
+    assert_type(model.rerank([("joy", MANY)]), list[list[Reranked]])
+    assert_type(model.rerank(iter([("joy", MANY)])), Iterator[list[Reranked]])
 
 
 def choose(model: clearhead.Model) -> None:

@@ -19,6 +19,7 @@ VERBS = {
     "choose": ["choose", TEXT, SENTENCES[1], SENTENCES[2]],
     "embed": ["embed", TEXT],
     "search": ["search", "bank", "--in", "{file}"],
+    "rerank": ["rerank", "bank", *SENTENCES],
     "cluster": ["cluster", "--in", "{file}", "--threshold", "0.5"],
     "duplicates": ["duplicates", "--in", "{file}"],
     "summarise": ["summarise", "--in", "{file}"],
@@ -88,10 +89,7 @@ def test_the_same_text_is_as_similar_as_can_be(called, built_in):
 def test_an_unknown_skill_lists_the_known(called, built_in):
     code, out, err = called("classify", TEXT, "--skill", "spa")
     assert (code, out) == (2, "")
-    assert err == (
-        "error: there is no skill 'spa'; there are entities, inference, questions, sentiment, similarity, spam, "
-        "or give a folder\n"
-    )
+    assert err == (f"error: there is no skill 'spa'; there are {', '.join(sorted(SKILLS))}, or give a folder\n")
 
 
 def test_info_names_the_skills(called, built_in):

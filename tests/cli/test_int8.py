@@ -80,7 +80,8 @@ def test_a_long_file_is_measured_by_its_beginning(run, allow, tmp_path, monkeypa
 
 def test_each_use_of_a_model_with_skills(run, allow, built_in, lines):
     allow(1.0)
-    for verb in (["classify"], ["tag"], ["embed"], ["embed", "--layers=-2"], ["search", "river"]):
+    by_vectors = ["classify", "--labels", "money,animals", "--skill", "search"]
+    for verb in (["classify"], by_vectors, ["tag"], ["embed"], ["embed", "--layers=-2"], ["search", "river"]):
         assert run(*verb, "--in", lines, "--int8")[0] == 0, verb
     assert run("fill", "a [MASK]", "--int8")[0] == 0
 

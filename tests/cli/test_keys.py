@@ -32,6 +32,7 @@ def calls(tmp_path):
         "choose": (SENTENCES[0], "a mask", "the river", "-m", peers("BertForMultipleChoice").folder),
         "embed": (SENTENCES[0], "-m", masked),
         "search": ("river", "--in", file, "-m", masked),
+        "rerank": ("river", *SENTENCES, "-m", labels),
         "summarise": ("--in", file, "-m", masked),
         "translate": (SENTENCES[0], "-m", german),
         "generate": (SENTENCES[0], "--max-new-tokens", 4, "-m", gpt_folder()),

@@ -42,10 +42,69 @@ def test_search_more_files_saves_and_loads_an_index(run, folder, file, tmp_path)
     (wide, *_) = rows(run("search", "-", "--index", saved, "--method", "bm25", "--json", stdin="wide river\n")[1])
     assert wide["results"][0]["source"] == "wide"
     cross = peers("BertForSequenceClassification", ("LABEL_0",)).folder
-    code, out, _ = run("search", "river", "--index", saved, "-m", folder, "--rerank", cross, "--json")
-    assert code == 0
-    scores = [hit["score"] for hit in rows(out)[0]["results"]]
+    named = run("search", "river", "--index", saved, "-m", folder, "--rerank-with", cross, "--json")
+    assert (named[0], named[2]) == (0, "")
+    scores = [hit["score"] for hit in rows(named[1])[0]["results"]]
     assert scores == sorted(scores, reverse=True)
+    for old in (["--rerank", cross], [f"--rerank={cross}"]):
+        code, out, err = run("search", "river", "--index", saved, "-m", folder, *old, "--json")
+        assert (code, out) == named[:2]
+        assert err == "warning: --rerank MODEL is now called --rerank-with; the old name goes with the next release\n"
+
+
+def test_search_reranks_where_the_model_can_and_when_it_is_told(run, built_in, file):
+    call = ["search", "the bank of the river", "--in", file, "--json"]
+
+    def scores(*more):
+        code, out, err = run(*call, *more)
+        assert (code, err) == (0, "")
+        return [hit["score"] for hit in rows(out)[0]["results"]]
+
+    assert scores() == scores("--rerank") == scores("--method", "hybrid")
+    assert scores() != scores("--no-rerank")
+    for method in ("vectors", "bm25"):
+        assert scores("--method", method) == scores("--method", method, "--no-rerank")
+        assert all(0 < score < 1 for score in scores("--method", method, "--rerank"))
+    assert scores("--no-rerank") != scores("--no-rerank", "--skill", "similarity")
+    # what follows the switch is a file, unless it is a model
+    assert scores("--rerank", file) != scores()
+
+
+def test_an_index_of_another_skill_says_which_to_name(run, built_in, file, tmp_path):
+    saved = tmp_path / "index"
+    assert run("search", "bank", "--in", file, "--index", saved, "--skill", "similarity")[0] == 0
+    code, out, err = run("search", "bank", "--index", saved)
+    assert (code, out) == (2, "")
+    assert err.endswith("or name the old skill: skill='similarity', --skill similarity\n")
+    assert run("search", "bank", "--index", saved, "--skill", "similarity")[0] == 0
+    # answers are found with the skill for questions, passages with another
+    built = tmp_path / "built"
+    assert run("search", "bank", "--in", file, "--index", built)[0] == 0
+    assert run("ask", "Who was tired?", "--index", built, "--skill", "questions")[0] == 0
+
+
+def test_rerank(run, built_in, file, tmp_path):
+    code, out, _ = run("rerank", "the bank", "--in", file, "--json")
+    assert code == 0
+    (found,) = rows(out)
+    assert found["query"] == "the bank"
+    assert {(one["index"], one["line"], one["text"]) for one in found["results"]} == {
+        (place, place + 1, text) for place, text in enumerate([*SENTENCES, SENTENCES[0]])
+    }
+    assert [one["score"] for one in found["results"]] == sorted(
+        (one["score"] for one in found["results"]), reverse=True
+    )
+    code, out, _ = run("rerank", "the bank", *SENTENCES, "--top-k", 2)
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert {line.split("  ", 1)[1] for line in out.splitlines()} <= set(SENTENCES)
+    other = tmp_path / "other.txt"
+    other.write_text("The river is wide.\n")
+    (found,) = rows(run("rerank", "the bank", "--in", file, other, "--document", "--json")[1])
+    assert {one["source"] for one in found["results"]} == {str(file), str(other)}
+    assert all(set(one) == {"source", "index", "score"} for one in found["results"])
+    cross = peers("BertForSequenceClassification", ("LABEL_0",)).folder
+    (found,) = rows(run("rerank", "the bank", "-", "-m", cross, "--json", stdin="a bank\na mask\n")[1])
+    assert len(found["results"]) == 2
 
 
 def test_a_cut_off_and_nothing_found(run, folder, file):
@@ -86,6 +145,18 @@ def test_summarise(run, folder, file):
         (["search", "bank"], "nothing to search; name files or folders with --in"),
         (["search", "bank", "--in", "./nothing.txt"], "There is no file nothing.txt"),
         (["search", "bank", "--index", "./nothing"], "nothing holds no index"),
+        (["search", "bank", "--in", "FILE", "--rerank"], "this model cannot rerank: it has neither a skill"),
+        (["search", "bank", "--in", "FILE", "--method", "bm25", "--rerank"], "this model cannot rerank"),
+        (["search", "bank", "--in", "FILE", "--method", "bm25", "--skill", "x"], "--skill x is for vectors, and bm25"),
+        (
+            ["search", "bank", "--in", "FILE", "--method", "bm25", "--int8"],
+            "--int8 is for vectors, and bm25 makes none",
+        ),
+        (["search", "bank", "--in", "FILE", "--skill", "x"], "there is no skill 'x'; there are none"),
+        (["search", "bank", "--in", "FILE", "--no-rerank", "--rerank-with", "MODEL"], "nothing to do; give one of"),
+        (["rerank", "bank", "a bank"], "this model cannot rerank: it has neither a skill"),
+        (["rerank", " ", "a bank"], "the text is empty"),
+        (["rerank", "bank", "a bank", "--top-k", "0"], "top_k=0 passages cannot be given"),
         (["cluster", "a", "b"], "give --threshold or --clusters, one of the two"),
         (["summarise", "--in", "./nothing.txt"], "There is no file nothing.txt"),
         (["senses", "zebra", "--in", "FILE"], "'zebra' is in none of the 5 texts"),
@@ -95,7 +166,7 @@ def test_summarise(run, folder, file):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(run, folder, file, arguments, message):
-    given = [file if one == "FILE" else one for one in arguments]
+    given = [{"FILE": file, "MODEL": folder}.get(one, one) for one in arguments]
     code, out, err = run(*given, "--model", folder)
     assert (code, out) == (2, "")
     assert err.startswith("error: ")

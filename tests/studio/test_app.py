@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from built_in import SKILLS
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, load
 from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
 from clearhead.studio.pages import PAGES
@@ -175,6 +175,20 @@ def test_the_built_in_model_does_every_example_with_its_skills(built_in, path):
         assert response.status_code == 200, (example["label"], response.text)
         if path == "/use/classify":
             assert set(response.json()["scores"]) == set(SKILLS[example["skill"]][1])
+
+
+def test_the_search_page_reranks_as_python_does(built_in):
+    model, client = load(), TestClient(create_app(), base_url="http://localhost:8642")
+    texts = ["A river bank.", "The bank lends money.", "Dogs bark."]
+    for method in ("hybrid", "vectors"):
+        asked = {"query": "the bank", "documents": "\n\n".join(texts), "method": method}
+        found = client.post("/api/use/search", json=asked).json()["results"]
+        hits = model.search("the bank", texts, method=method, top_k=5)
+        assert [(one["text"], one["score"]) for one in found] == [
+            (hit.text, pytest.approx(hit.score, abs=1e-5)) for hit in hits
+        ]
+    plain = model.search("the bank", texts, rerank=False)
+    assert {hit.score for hit in plain} != {hit.score for hit in model.search("the bank", texts)}
 
 
 @pytest.mark.parametrize("path", ["/look/positions", "/look/attention", "/use/classify"])

@@ -154,6 +154,8 @@ RENAMED = {
     "--strategy": "--aggregation-strategy",
     "--top": "--top-k",
 }
+# and one that took a model, and is a switch now: the model is another option's
+SWITCHES = {"--rerank": "--rerank-with"}
 
 
 class Command(TyperCommand):
@@ -178,6 +180,12 @@ class Command(TyperCommand):
                     f"warning: {name} is now called {RENAMED[name]}; the old name goes with the next release", err=True
                 )
                 arg = RENAMED[name] + equals + value
+            elif SWITCHES.get(name) in known and (equals or _names_a_model(args[place + 1 :])):
+                new = SWITCHES[name]
+                typer.echo(
+                    f"warning: {name} MODEL is now called {new}; the old name goes with the next release", err=True
+                )
+                arg = new + equals + value
             elif name.startswith("--") and name not in known and "--set" in known:
                 _refuse_setting(name, value or next(iter(args[place + 1 :]), "…"))
             if arg.startswith("-"):
@@ -186,6 +194,15 @@ class Command(TyperCommand):
                 spread.append(option)
             spread.append(arg)
         return super().parse_args(ctx, spread)
+
+
+def _names_a_model(following: Sequence[str]) -> bool:
+    """Whether what stands after an option is a model: a folder with one, a built-in one, or a name on the hub."""
+    if not following:
+        return False
+    name = following[0]
+    named = name.startswith(BUILT_IN) or (re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None and not _is_path(name))
+    return named or (_is_path(name) and (Path(name) / "config.json").is_file())
 
 
 def _refuse_setting(option: str, value: str) -> None:
@@ -594,7 +611,7 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     if len(first) < INT8_SAMPLE and 3 * sum(sizes[:count]) >= sum(sizes):
         note(f"so few texts ({len(first)}) are read sooner than int8 is measured on them; --int8 is left out")
         return model
-    if use == "embed":  # then vectors are compared, whatever heads stand on the encoder
+    if use in ("embed", "search"):  # then vectors are compared, whatever heads stand on the encoder
         checkpoint = replace(checkpoint, network=Network(checkpoint.network.encoder, {}))
     return Model(checkpoint).quantise(first[:count])
 

@@ -1,7 +1,8 @@
-"""Verbs over many texts: search, cluster, duplicates."""
+"""Verbs over many texts: search, rerank, cluster, duplicates."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -9,21 +10,24 @@ from clearhead.cli.options import (
     SAID,
     GivenTexts,
     Int8Option,
-    Loaded,
+    LoadedWithSkill,
     ModelOption,
+    SkillOption,
     Verbs,
     claim,
     expect_many,
     given_texts,
     load_model,
+    nonempty,
     note,
     progress,
     quantised,
 )
-from clearhead.cli.render import Rows, shorten
+from clearhead.cli.render import Rows, scored, shorten
 from clearhead.errors import BadInput, require
 
 app = Verbs()
+_RERANK = "Let a cross-encoder read the best again. Default: if the model has a skill for it, and the method is hybrid."
 
 
 @app.verb
@@ -35,9 +39,11 @@ def search(
     ),
     index: Path | None = Option(None, help="Save the index here; without --in, the one to search."),
     model: ModelOption = None,
+    skill: SkillOption = None,
     method: str | None = Option(None, help="hybrid, the default, vectors, or bm25 (no model needed)."),
     min_score: float | None = Option(None, help="Show only what scores so much; of hybrid a probability."),
-    rerank: str | None = Option(None, help="A cross-encoder that reads the best 100 again."),
+    rerank: bool | None = Option(None, "--rerank/--no-rerank", help=_RERANK, show_default=False),
+    rerank_with: str | None = Option(None, help="Another model to rerank with: any cross-encoder."),
     top_k: int = Option(5, help="How many passages to show."),
     int8: Int8Option = False,
     overwrite: bool = Option(False, "--overwrite", help="Replace an index that is there already."),
@@ -54,25 +60,32 @@ def search(
     places = [*(files or []), *(more or [])]
     named = bool(places) or index is not None
     require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
+    if method == "bm25":
+        wrong = "--int8" if int8 else f"--skill {skill}"
+        require(not int8 and skill is None, f"{wrong} is for vectors, and bm25 makes none; leave it out", BadInput)
     with claim(index if places else None, overwrite=overwrite, kind="folder"):
         documents = list(read_documents(places, note))
         loaded = None if method == "bm25" else load_model(model)
-        if int8:
-            if loaded is None:
-                raise BadInput("--int8 is for vectors, and bm25 makes none; leave one of the two out")
+        cross = None if rerank_with is None else load_model(rerank_with)
+        if rerank and loaded is None and cross is None:
+            cross = load_model(model)
+        embedder = loaded
+        if int8 and loaded is not None:
             passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
-            loaded = quantised(loaded, "embed", passages if places else queries)
+            one_skill = loaded if skill is None else loaded.skill(skill)
+            embedder, skill = quantised(one_skill, "search", passages if places else queries), None
         if index is not None and not places:
-            found = Index.load(index, loaded)
+            found = Index.load(index, embedder, skill=skill)
         else:
             expect_many()
             total = None if loaded is None else sum(len(cut_passages(one.text)) for one in documents)
             with progress("embedding", total) as advance:
-                found = Index.build(documents, loaded, progress=advance)
+                found = Index.build(documents, embedder, skill=skill, progress=advance)
             if index is not None:
                 found.save(index, overwrite=overwrite)
-    cross = None if rerank is None else load_model(rerank)
-    results = found.search(queries, top_k=top_k, method=method, min_score=min_score, rerank_with=cross)  # type: ignore[arg-type]
+    found = replace(found, model=loaded)  # in 8 bits it has no other skills
+    options: dict[str, Any] = {"method": method, "min_score": min_score, "rerank": rerank, "rerank_with": cross}
+    results = found.search(queries, top_k=top_k, **options)
     for asked, hits in zip(queries, results, strict=True):
         yield (
             {"query": asked, "results": [hit.to_dict() for hit in hits]},
@@ -82,9 +95,30 @@ def search(
 
 
 @app.verb
+def rerank(
+    *,
+    query: Annotated[str, Argument(callback=nonempty, help="What is looked for."), SAID],
+    given: GivenTexts,
+    model: LoadedWithSkill,
+    top_k: int | None = Option(None, help="How many passages to show. Default: all."),
+) -> Rows:
+    """Order passages, a line each or with --document a file each, by how probably they are what a query looks for.
+
+    Example: `clearhead rerank "Who barks?" "Dogs bark." "Cats meow."`
+    """
+    texts = list(given)
+    with progress("reading", len(texts)) as advance:
+        found = model.rerank(query, [one.text for one in texts], top_k=top_k, progress=advance)
+    results = [{**texts[one.index].record(), "index": one.index, "score": one.score} for one in found]
+    places = [[texts[one.index].place] if texts[one.index].place else [] for one in found]
+    lines = (scored(one.score, shorten(one.text, 200), *place) for one, place in zip(found, places, strict=True))
+    yield {"query": query, "results": results}, lines
+
+
+@app.verb
 def cluster(
     given: GivenTexts,
-    model: Loaded,
+    model: LoadedWithSkill,
     threshold: float | None = Option(None, help="How near, by cosine, texts of a cluster are."),
     clusters: int | None = Option(None, help="How many clusters to make, by k-means."),
     int8: Int8Option = False,
@@ -96,7 +130,7 @@ def cluster(
     require((threshold is None) != (clusters is None), "give --threshold or --clusters, one of the two", BadInput)
     texts = [one.text for one in given]
     if int8:
-        model = quantised(model, "embed", texts)
+        model = quantised(model, "search", texts)
     with progress("embedding", len(texts)) as advance:
         groups = model.cluster(texts, threshold=threshold, clusters=clusters, progress=advance)
     for group in groups:
@@ -107,7 +141,7 @@ def cluster(
 @app.verb
 def duplicates(
     given: GivenTexts,
-    model: Loaded,
+    model: LoadedWithSkill,
     threshold: float = Option(0.9, help="How near, by cosine, two texts must be."),
     drop: bool = Option(False, "--drop", help="Print the texts themselves, without the duplicates."),
     int8: Int8Option = False,
@@ -120,7 +154,7 @@ def duplicates(
 
     texts = [one.text for one in given]
     if int8:
-        model = quantised(model, "embed", texts)
+        model = quantised(model, "search", texts)
     with progress("embedding", None) as advance:
         found = model.duplicates(texts, threshold=threshold, progress=advance)
     if drop:

@@ -15,6 +15,7 @@ from clearhead.cli.options import (
     Loaded,
     LoadedWithSkill,
     Pair,
+    SkillOption,
     Text,
     Verbs,
     comma_separated,
@@ -50,7 +51,8 @@ def ask(
     texts: Annotated[list[str] | None, Argument(help="Texts to look in; with --context, more files."), SAID] = None,
     files: Annotated[list[str] | None, Option("--context", "--in", help=CONTEXT)] = None,
     index: Annotated[Path | None, Option(help=INDEX)] = None,
-    model: LoadedWithSkill,
+    model: Loaded,
+    skill: SkillOption = None,
     top_k: int = Option(1, help="How many answers to show, the best first."),
     threshold: float | None = Option(
         None, help="By how much “no answer” may be better; inf: always answer. Default: the skill's own, or 0."
@@ -60,7 +62,8 @@ def ask(
 
     Example: `clearhead ask "When did the war end?" --context history.txt`
     """
-    options: dict[str, Any] = {"top_k": top_k, "threshold": threshold}
+    # the model with all its skills, since another finds the passages
+    options: dict[str, Any] = {"skill": skill, "top_k": top_k, "threshold": threshold}
     if index is not None or any(Path(name).is_dir() for name in files or ()):
         yield _answered(question, model.answer(question, _searched(index, files, texts, model), **options))
         return
@@ -144,6 +147,8 @@ def classify(
     own = [label for label in comma_separated(labels) or [] if label]
     if int8 and labels is None:
         model = quantised(model, "classify", sample(texts))
+    elif int8 and "classes" not in model.able("compare").network.heads:
+        model = quantised(model, "search", sample(texts))  # by vectors
     elif int8:
         model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in sample(texts) for label in own))
     use: Any = model.classify if labels is None else partial(model.zero_shot, labels=own)

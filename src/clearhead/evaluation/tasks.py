@@ -178,7 +178,8 @@ def predict_search(
     pairs = [(one.text, one.pair or "") if one.text in relevant else None for one in examples]
     texts = list(dict.fromkeys(text for pair in pairs if pair is not None for text in pair))
     progress = in_wholes(progress, len(texts), len(examples))
-    vectors = dict(zip(texts, model.embed(texts, normalise=True, progress=progress), strict=True))
+    found = model.able("search").embed(texts, normalise=True, progress=progress)
+    vectors = dict(zip(texts, found, strict=True))
     return [{"predicted": None if pair is None else float(vectors[pair[0]] @ vectors[pair[1]])} for pair in pairs]
 
 

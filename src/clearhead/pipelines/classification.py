@@ -1,4 +1,4 @@
-"""Classes of texts and of pairs of texts, zero-shot labels through inference, and the similarity of a pair."""
+"""Classes of texts and of pairs of texts, zero-shot labels by inference or vectors, and the similarity of a pair."""
 
 # L labels of the checkpoint · C labels asked for
 
@@ -118,9 +118,7 @@ def zero_shot(
     check_head(model.network, "classes")
     _check_top(top_k)
     entailment, contradiction = _relation(model.labels)
-    names = [] if isinstance(labels, str) else list(dict.fromkeys(map(plain, listed(labels))))
-    several = bool(names) and all(isinstance(name, str) for name in names)
-    require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
+    names = _names(labels)
     hypotheses = [_written(template, name) for name in names]
     pairs = ((text, hypothesis) for text in texts for hypothesis in hypotheses)
     logits = class_logits(model, pairs, in_wholes(progress, len(names), 1))
@@ -134,6 +132,13 @@ def zero_shot(
         return _ranked(names, scores, top_k)
 
     return map(result, zip(*[logits] * len(names), strict=True))
+
+
+def _names(labels: Sequence[str]) -> list[str]:
+    names = [] if isinstance(labels, str) else list(dict.fromkeys(map(plain, listed(labels))))
+    several = bool(names) and all(isinstance(name, str) for name in names)
+    require(several, f"labels must be a list of at least one text, not {labels!r}", BadInput)
+    return names
 
 
 def _relation(known: Sequence[str] | None) -> tuple[int, int]:
@@ -159,6 +164,30 @@ def _written(template: str, name: str) -> str:
     filled = written != template
     require(filled, f"hypothesis_template={template!r} has no place for a label; write {{}} there", BadInput)
     return written
+
+
+_SHARPNESS = 20.0  # of cosines, one over the temperature: that which vectors are trained with
+
+
+def zero_shot_by_vectors(
+    texts: Iterable[str],
+    labels: Sequence[str],
+    template: str,
+    embed: Callable[..., Vectors],
+    *,
+    top_k: int | None,
+    progress: Progress | None,
+) -> Iterator[Classes]:
+    """Rank the labels for each text, in order, by the cosine of both vectors; `embed` gives unit ones.
+
+    Scores sum to 1.
+    """
+    _check_top(top_k)
+    names = _names(labels)
+    wanted = torch.from_numpy(embed([_written(template, name) for name in names]))  # (C, D)
+    for chunk in chunks_of_text(texts):
+        for scores in (_SHARPNESS * torch.from_numpy(embed(chunk, progress=progress)) @ wanted.T).softmax(-1):
+            yield _ranked(names, scores, top_k)
 
 
 LABEL = "similarity"

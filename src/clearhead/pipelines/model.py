@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Unpack, overload
@@ -33,7 +33,7 @@ from clearhead.nn.heads import Network, Pooler, Pooling, SentenceVector
 from clearhead.nn.hooks import Combine
 from clearhead.nn.lora import LoRA
 from clearhead.nn.quantisation import is_int8
-from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot
+from clearhead.pipelines.classification import TEMPLATE, Classes, classify, cosines, zero_shot, zero_shot_by_vectors
 from clearhead.pipelines.clustering import Cluster, Duplicate, cluster, duplicates
 from clearhead.pipelines.embedding import AnyVectors, Precision, Ranges, TokenVectors, embed, quantise, token_vectors
 from clearhead.pipelines.fill_mask import Filled, fill
@@ -44,6 +44,7 @@ from clearhead.pipelines.next_sentence import NextSentence, follows
 from clearhead.pipelines.question_answering import Answer, Search, answer, answer_from
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
+from clearhead.pipelines.search.reranking import Reranked, rerank
 from clearhead.pipelines.senses import Senses, senses
 from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
@@ -83,8 +84,8 @@ def load(
 
     >>> import clearhead
     >>> model = clearhead.load()
-    >>> sorted(model.skills)
-    ['entities', 'inference', 'questions', 'sentiment', 'similarity', 'spam']
+    >>> "sentiment" in model.skills
+    True
     >>> clearhead.load(skill="spam").labels
     ('ham', 'spam')
     """
@@ -370,12 +371,14 @@ class Model:
         """
         if self.family in RECURRENT_FAMILIES:
             raise WrongTask(self._lacks(use))
-        chosen = skill or self._made_for.get(use)
+        chosen = skill or self.uses.get(use)
         return self if chosen is None else self.skill(chosen)
 
     @cached_property
-    def _made_for(self) -> dict[str, str]:
-        return {use: name for name, path in self.skills.items() for use in Skill.read(path).uses}
+    def uses(self) -> dict[str, str]:
+        """The skill that each use takes when none is named; without one for search, that takes the vectors of embed."""
+        made = {use: name for name, path in self.skills.items() for use in Skill.read(path).uses}
+        return {"search": made["embed"], **made} if "embed" in made else made
 
     def _encoder_digest(self) -> str:
         if self._digest is None:
@@ -476,12 +479,20 @@ class Model:
     ) -> Iterator[Classes]:
         """Which of these labels fits a text? By a checkpoint, or a skill, trained on inference.
 
-        With `multi_label`, several may fit, and each score is a probability by itself.
+        With `multi_label`, several may fit, and each score is a probability by itself. Without such training, a model
+        for sentence vectors takes the label whose vector is nearest, as does a skill for vectors that is named.
 
         >>> model.zero_shot("The bank raised its interest rates.", ["money", "animals"]).label
         'money'
         """
         one, template = self.able("compare", skill), hypothesis_template
+        if "classes" not in one.network.heads and (near := self.able("search", skill)).checkpoint.sentence is not None:
+            told = (
+                "multi_label asks of each label by itself, which vectors do not tell; leave it out, or take inference"
+            )
+            require(not multi_label, told, BadInput)
+            vectors = partial(near.embed, normalise=True)
+            return zero_shot_by_vectors(texts, labels, template, vectors, top_k=top_k, progress=progress)
         return zero_shot(one, texts, labels, template, multi_label=multi_label, top_k=top_k, progress=progress)
 
     @renamed(strategy="aggregation_strategy")
@@ -539,7 +550,8 @@ class Model:
             whole_words=whole_words,
         )
         if isinstance(contexts, Index):
-            return answer_from(one, contexts, listed(questions), search, progress)
+            reader = self if "rerank" in self.uses else None
+            return answer_from(one, contexts, listed(questions), search, reader, progress)
         return answer(one, paired(questions, contexts), search, progress)
 
     @overload
@@ -631,6 +643,7 @@ class Model:
         self,
         documents: Iterable[str | Document],
         *,
+        skill: str | Path | None = None,
         max_characters: int | None = None,
         progress: Progress | None = None,
     ) -> Index:
@@ -641,7 +654,7 @@ class Model:
         """
         self.able("index")
         options = {} if max_characters is None else {"max_characters": max_characters}
-        return Index.build(documents, self, **options, progress=progress)
+        return Index.build(documents, self, skill=skill, **options, progress=progress)
 
     @renamed(top="top_k")
     def search(
@@ -649,21 +662,79 @@ class Model:
         query: str,
         documents: Iterable[str | Document],
         *,
+        skill: str | Path | None = None,
         top_k: int = 10,
         method: Method | None = None,
         min_score: float | None = None,
+        rerank: bool | None = None,
     ) -> list[Hit]:
         """The passages of a few documents that fit the query best; to search more than once, keep an `index`.
+
+        The options are those of `Index.search`.
 
         >>> model.search("animals that bark", ["Dogs bark.", "Cats meow."], top_k=1)[0].text
         'Dogs bark.'
         """
-        return self.index(documents).search(query, top_k=top_k, method=method, min_score=min_score)
+        index = self.index(documents, skill=skill)
+        return index.search(query, top_k=top_k, method=method, min_score=min_score, rerank=rerank)
+
+    @overload
+    def rerank(
+        self,
+        query: str,
+        passages: Iterable[str],
+        *,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Reranked]: ...
+    @overload
+    def rerank(
+        self,
+        query: Collection[tuple[str, Iterable[str]]],
+        *,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[list[Reranked]]: ...
+    @overload
+    def rerank(
+        self,
+        query: Iterator[tuple[str, Iterable[str]]],
+        *,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[list[Reranked]]: ...
+
+    def rerank(
+        self,
+        query: str | Iterable[tuple[str, Iterable[str]]],
+        passages: Iterable[str] | None = None,
+        *,
+        skill: str | Path | None = None,
+        top_k: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Reranked] | list[list[Reranked]] | Iterator[list[Reranked]]:
+        """Which passages are what the query looks for? One query with its passages, or many (query, passages).
+
+        A cross-encoder reads both together: slower than vectors, and better. It is a skill for that, or a model with a
+        head of one output or two labels. The best come first, of all passages or the `top_k`, with probabilities.
+
+        >>> reader = model.with_head("classes", 1)  # fresh, and still to be fine-tuned
+        >>> sorted(one.index for one in reader.rerank("Who barks?", ["Dogs bark.", "Cats meow."]))
+        [0, 1]
+        """
+        one, single = self.able("rerank", skill), isinstance(query, str)
+        require(single == (passages is not None), "give a query and its passages, or a list of both", BadInput)
+        given = [(query, passages or ())] if isinstance(query, str) else listed(query)
+        return as_given(query, rerank(one, given, top_k, progress))
 
     def cluster(
         self,
         texts: Iterable[str],
         *,
+        skill: str | Path | None = None,
         threshold: float | None = None,
         clusters: int | None = None,
         progress: Progress | None = None,
@@ -674,19 +745,24 @@ class Model:
         >>> [found.members for found in model.cluster(texts, threshold=0.6)]
         [(0, 1), (2,)]
         """
-        vectors = self.embed(listed(texts), normalise=True, progress=progress)
+        vectors = self.able("search", skill).embed(listed(texts), normalise=True, progress=progress)
         return cluster(vectors, threshold=threshold, clusters=clusters)
 
     def duplicates(
-        self, texts: Iterable[str], *, threshold: float = 0.9, progress: Progress | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        skill: str | Path | None = None,
+        threshold: float = 0.9,
+        progress: Progress | None = None,
     ) -> list[Duplicate]:
         """Which texts repeat another, letter for letter or with a cosine of at least `threshold`?
 
         >>> model.duplicates(["A dog barks.", "Stocks fell.", "A dog barks."])
         [Duplicate(first=0, second=2, score=1.0, exact=True)]
         """
-        given = list(listed(texts))
-        return duplicates(given, lambda one: self.embed(one, normalise=True, progress=progress), threshold)
+        embed = partial(self.able("search", skill).embed, normalise=True, progress=progress)
+        return duplicates(list(listed(texts)), embed, threshold)
 
     def senses(
         self,

@@ -160,11 +160,16 @@ _PASSAGES = 10  # that are read for one question
 
 
 def answer_from(
-    model: "Model", index: "Index", questions: Iterable[str], search: Search, progress: Progress | None = None
+    model: "Model",
+    index: "Index",
+    questions: Iterable[str],
+    search: Search,
+    rerank_with: "Model | None" = None,
+    progress: Progress | None = None,
 ) -> Iterator[FoundAnswer]:
     """Answer questions from the documents of an index: find the passages that fit, then read these."""
     for question in questions:
-        hits = index.search(question, top_k=_PASSAGES)
+        hits = index.search(question, top_k=_PASSAGES, rerank_with=rerank_with)
         read = answer(model, ((question, hit.text) for hit in hits), search)
         yield _best_of(hits, list(read), search)
         if progress is not None:

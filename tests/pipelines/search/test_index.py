@@ -1,4 +1,5 @@
 import json
+import math
 import sys
 
 import numpy as np
@@ -192,21 +193,64 @@ def test_a_folder_without_an_index_and_an_unknown_format(tmp_path):
         Index.load(tmp_path)
 
 
-def test_reranking_orders_by_the_cross_encoder(index):
+def test_a_cross_encoder_and_hybrid_have_equal_say(index):
     cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
-    hits = index.search("the bank", top_k=3, rerank_with=cross)
-    scores = {index.passage(i): cross.compare("the bank", index.passage(i)).score for i in range(len(index))}
-    np.testing.assert_allclose([hit.score for hit in hits], sorted(scores.values(), reverse=True)[:3], atol=1e-5)
-    assert all(scores[hit.text] == pytest.approx(hit.score, abs=1e-5) for hit in hits)
+    query, everything = "the bank", [index.passage(place) for place in range(len(index))]
+    before = {hit.text: hit.score for hit in index.search(query, top_k=len(index))}
+    read = {one.text: one.score for one in cross.rerank(query, everything)}
+    odds = {text: (log_odds(before[text]) + log_odds(read[text])) / 2 for text in everything}
+    hits = index.search(query, top_k=3, rerank_with=cross)
+    assert [hit.text for hit in hits] == sorted(odds, key=lambda text: -odds[text])[:3]
+    for hit in hits:
+        assert hit.score == pytest.approx(1 / (1 + math.exp(-odds[hit.text])), abs=1e-5)
 
 
-def test_reranking_by_entailment_and_by_nothing(index):
+def log_odds(score):
+    return math.log(score / (1 - score))
+
+
+@pytest.mark.parametrize("method", ["vectors", "bm25"])
+def test_by_other_methods_only_what_was_read_is_given(index, method):
+    cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
+    found = [hit.text for hit in index.search("the bank", top_k=99, method=method)]
+    hits = index.search("the bank", top_k=99, method=method, rerank_with=cross)
+    assert [(hit.text, hit.score) for hit in hits] == [
+        (one.text, pytest.approx(one.score, abs=1e-5)) for one in cross.rerank("the bank", found)
+    ]
+
+
+def test_passages_that_were_not_read_keep_their_scores(index, monkeypatch):
+    cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
+    before = index.search("the bank", top_k=len(index))
+    monkeypatch.setattr("clearhead.pipelines.search.reranking.READ_CHARACTERS", 1)
+    hits = index.search("the bank", top_k=len(index), rerank_with=cross)
+    assert {hit for hit in before if hit not in hits} == {before[0]}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    # as many as are shown, where scores would not compare
+    shown = index.search("the bank", top_k=3, method="vectors", rerank_with=cross)
+    assert len(shown) == 3
+    assert all(0 < hit.score < 1 for hit in shown)
+
+
+def test_many_queries_are_read_together(index):
+    cross = peers("BertForSequenceClassification", ("LABEL_0",)).ours
+    queries = ["the bank", "London", "a mask"]
+    for query, hits in zip(queries, index.search(queries, top_k=3, rerank_with=cross), strict=True):
+        alone = index.search(query, top_k=3, rerank_with=cross)
+        assert [hit.text for hit in hits] == [hit.text for hit in alone]
+        np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in alone], atol=1e-5)
+    ten = index.search("the bank", top_k=10, rerank_with=cross)
+    assert index.search("the bank", top_k=2, rerank_with=cross) == ten[:2]
+
+
+def test_what_cannot_be_reranked(index, model):
+    with pytest.raises(WrongTask, match="this model cannot rerank: it has neither a skill for that nor a head"):
+        index.search("the bank", rerank=True)
+    with pytest.raises(BadInput, match="this index has no model to rerank with; name a cross-encoder"):
+        Index.build(SENTENCES).search("the bank", rerank=True)
+    with pytest.raises(BadInput, match="rerank=False leaves rerank_with nothing to do"):
+        index.search("the bank", rerank=False, rerank_with=model)
     inference = peers("BertForSequenceClassification", ("contradiction", "neutral", "ENTAILMENT")).ours
-    hit = index.search("the bank", top_k=1, rerank_with=inference)[0]
-    assert hit.score == pytest.approx(inference.compare("the bank", hit.text).scores["ENTAILMENT"], abs=1e-5)
-    other = peers("BertForSequenceClassification", ("no", "perhaps")).ours
-    with pytest.raises(WrongTask, match="labels no, perhaps cannot re-rank; it needs one output, or one label among"):
-        index.search("the bank", rerank_with=other)
     assert index.search("zebra", method="bm25", rerank_with=inference) == []
 
 

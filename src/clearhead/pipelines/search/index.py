@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
@@ -32,7 +32,8 @@ from clearhead.io import (
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, cut_passages
-from clearhead.pipelines.search.ranking import Ranking, best, relevance, rerank
+from clearhead.pipelines.search.ranking import Ranking, best, relevance, reranked
+from clearhead.pipelines.search.reranking import MOST_READ, how_many, readings
 from clearhead.pipelines.search.vectors import Embed, VectorSearch
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ class SearchOptions(TypedDict, total=False):
     top_k: int
     method: Method | None
     min_score: float | None
+    rerank: bool | None
     rerank_with: Model | None
     approximate: bool
 
 
-_CANDIDATES = 100  # that each of two rankings puts forward, and that a cross-encoder reads
+_CANDIDATES = 100  # that each of two rankings puts forward
 _SHOWN = 10  # documents in a notebook
 _FORMAT = 1
 _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
@@ -61,8 +63,8 @@ _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.j
 class Hit(Record):
     """A passage that was found: a verbatim slice, document[start:end], of the document that `source` names.
 
-    The score is how probable it is that the passage is what was looked for (hybrid), a cosine (vectors), BM25's, or a
-    cross-encoder's, as the search was asked.
+    The score is how probable it is that the passage is what was looked for (hybrid, and all that is reranked), a cosine
+    (vectors), or BM25's, as the search was asked.
     """
 
     text: str
@@ -77,13 +79,15 @@ class Hit(Record):
 class Index:
     """Documents, their passages, the words of these, and their vectors if a model made some.
 
-    Row p of `spans` says which document passage p is in, where it starts and where it ends.
+    Row p of `spans` says which document passage p is in, where it starts and where it ends. The `model` is asked to
+    rerank, if it has a skill for that.
     """
 
     documents: tuple[Document, ...]
     spans: NDArray[np.int64]  # (P, 3)
     words: Bm25
     vectors: VectorSearch | None
+    model: Model | None = field(default=None, repr=False)
 
     @classmethod
     @renamed(longest="max_characters")
@@ -92,19 +96,21 @@ class Index:
         documents: Iterable[str | Document],
         model: Model | None = None,
         *,
+        skill: str | Path | None = None,
         max_characters: int = LONGEST,
         progress: Progress | None = None,
     ) -> Index:
         """Cut documents into passages of at most `max_characters` and index them; without a model, by words only.
 
-        A plain string is a document whose source is its number, from 0. `progress` is told of passages embedded.
+        Vectors are those of the model's skill for search, or of the one named. A plain string is a document whose
+        source is its number, from 0. `progress` is told of passages embedded.
         """
         held = tuple(_document(one, number) for number, one in enumerate(listed(documents)))
         rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, max_characters)]
         require(bool(rows), "there is no text to search; give documents with some words in them", BadInput)
         texts = [held[number].text[start:end] for number, start, end in rows]
-        vectors = None if model is None else VectorSearch.build(texts, _embedder(model, progress))
-        return cls(held, np.array(rows, np.int64), Bm25.build(texts), vectors)
+        vectors = None if model is None else VectorSearch.build(texts, _embedder(model, skill, progress))
+        return cls(held, np.array(rows, np.int64), Bm25.build(texts), vectors, model)
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -139,32 +145,54 @@ class Index:
         top_k: int = 10,
         method: Method | None = None,
         min_score: float | None = None,
+        rerank: bool | None = None,
         rerank_with: Model | None = None,
         approximate: bool = False,
     ) -> list[Hit] | list[list[Hit]]:
         """The `top_k` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
 
         The default is hybrid, where there are vectors and their model: words and meaning together, with scores that are
-        probabilities, so that `min_score=0.5` leaves what is more likely right than not. `rerank_with` is a
-        cross-encoder that reads the best 100 again; `approximate` finds vectors through a graph that is made at the
-        first such search.
+        probabilities, so that `min_score=0.5` leaves what is more likely right than not. With `rerank`, a cross-encoder
+        reads the best again: the model's skill for that, or the model `rerank_with`. Unasked it does so where there is
+        such a skill and no other method than hybrid is named. `approximate` finds vectors through a graph that is made
+        at the first such search.
         """
         asked = list(listed(queries))
         require(top_k > 0, f"top_k={top_k} passages cannot be given; choose 1 or more", BadInput)
         require(all(query.strip() for query in asked), "the query is empty; give some words", BadInput)
         chosen = method or ("bm25" if self.vectors is None or self.vectors.embed is None else "hybrid")
-        rankings = self._rank(asked, top_k if rerank_with is None else max(top_k, _CANDIDATES), chosen, approximate)
-        if rerank_with is not None:
-            rankings = [
-                rerank(rerank_with, query, [self.passage(place) for place in ranking.places], ranking, top_k)
-                for query, ranking in zip(asked, rankings, strict=True)
-            ]
+        reader = self._reader(method, rerank, rerank_with)
+        rankings = self._rank(asked, top_k if reader is None else top_k + MOST_READ, chosen, approximate)
+        if reader is not None:
+            rankings = self._read_again(asked, rankings, top_k, reader, probable=chosen == "hybrid")
         least = -np.inf if min_score is None else min_score
         hits = [
             [self._hit(place, score) for place, score in zip(*ranking, strict=True) if score >= least]
             for ranking in rankings
         ]
         return hits[0] if isinstance(queries, str) else hits
+
+    def _reader(self, method: Method | None, rerank: bool | None, rerank_with: Model | None) -> Model | None:
+        """The cross-encoder of a search, or none."""
+        if rerank is None:
+            own = self.model is not None and "rerank" in self.model.uses
+            rerank = rerank_with is not None or (own and method in (None, "hybrid"))
+        if not rerank:
+            require(rerank_with is None, "rerank=False leaves rerank_with nothing to do; give one of the two", BadInput)
+            return None
+        if (reader := rerank_with or self.model) is None:
+            raise BadInput("this index has no model to rerank with; name a cross-encoder: rerank_with, --rerank-with")
+        return reader.able("rerank")
+
+    def _read_again(
+        self, queries: list[str], rankings: list[Ranking], top_k: int, reader: Model, *, probable: bool
+    ) -> list[Ranking]:
+        # where scores do not compare with the reader's, all that is given must have been read
+        least = 1 if probable else top_k
+        texts = [[self.passage(place) for place in ranking.places] for ranking in rankings]
+        first = [(query, some[: how_many(query, some, least)]) for query, some in zip(queries, texts, strict=True)]
+        read = zip(rankings, readings(reader, first), strict=True)
+        return [reranked(ranking, odds, top_k, probable=probable) for ranking, odds in read]
 
     def _rank(self, queries: list[str], top_k: int, method: str, approximate: bool) -> list[Ranking]:
         known = get_args(Method)
@@ -216,8 +244,8 @@ class Index:
             write_json(facts, stage / _FACTS)
 
     @classmethod
-    def load(cls, folder: str | Path, model: Model | None = None) -> Index:
-        """Read a saved index, to be searched with the model that built it; without one, by words only.
+    def load(cls, folder: str | Path, model: Model | None = None, *, skill: str | Path | None = None) -> Index:
+        """Read a saved index, to be searched with the model, and the skill, that built it; without one, by words only.
 
         One that was built without a model is searched by words, whatever model is given.
         """
@@ -230,8 +258,22 @@ class Index:
         words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
         vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
         if model is not None and vectors is not None:
-            vectors = vectors.of(_embedder(model, None))
-        return cls(documents, arrays["spans"], words, vectors)
+            embed = _embedder(model, skill)
+            if not vectors.made_by(embed):
+                raise BadInput(_made_otherwise(folder, vectors, model, skill))
+            vectors = replace(vectors, embed=embed)
+        return cls(documents, arrays["spans"], words, vectors, model)
+
+
+def _made_otherwise(folder: Path, vectors: VectorSearch, model: Model, skill: str | Path | None) -> str:
+    """The sentence about vectors that the model did not make, or made with another skill."""
+    for name in model.skills:
+        if model.skill(name).checkpoint.sentence is not None and vectors.made_by(_embedder(model, name)):
+            now = skill or model.uses.get("search", "none")
+            told = f"the index in {folder} was built with the skill {name!r}, and would be searched with {str(now)!r}"
+            return f"{told}; build the index again, or name the old skill: skill={name!r}, --skill {name}"
+    told = f"the index was built with another model, of width {vectors.vectors.shape[1]}"
+    return f"{told}; load that model, or build the index again with this one"
 
 
 _POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, as they are stored
@@ -311,8 +353,8 @@ def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
     return found
 
 
-def _embedder(model: Model, progress: Progress | None) -> Embed:
-    return lambda texts: model.embed(texts, normalise=True, progress=progress)
+def _embedder(model: Model, skill: str | Path | None, progress: Progress | None = None) -> Embed:
+    return lambda texts: model.able("search", skill).embed(texts, normalise=True, progress=progress)
 
 
 def _document(given: object, number: int) -> Document:

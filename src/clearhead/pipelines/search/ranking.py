@@ -1,19 +1,13 @@
-"""The best of many scores, two kinds of score made one, and a cross-encoder's second ranking."""
+"""The best of many scores, and several kinds of score made one."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.errors import WrongTask, require
-
-if TYPE_CHECKING:
-    from clearhead.pipelines.model import Model
-
-
-_RELEVANT = ("relevant", "relevance", "entailment", "yes", "true")
 _SLOPE, _EVEN = 6.0, 0.35
+READING = 0.5  # what the log-odds of a cross-encoder weigh beside those of `relevance`
+_NEVER = 1e-7  # a single-precision number holds no less beside 1
 
 
 class Ranking(NamedTuple):
@@ -49,21 +43,26 @@ def relevance(shares: NDArray[np.float32], nearness: NDArray[np.float32], weight
     return np.reciprocal(1 + np.exp(-_SLOPE * (shares + weight * nearness - _EVEN)), dtype=np.float32)
 
 
-def rerank(model: "Model", query: str, passages: Sequence[str], ranking: Ranking, top: int) -> Ranking:
-    """Order the passages of a ranking by how well they answer the query; `passages` are their texts, in its order.
+def reranked(ranking: Ranking, odds: NDArray[np.float64], top: int, *, probable: bool) -> Ranking:
+    """The `top` of a ranking whose first passages a cross-encoder has read; `odds` are its log-odds for these.
 
-    The score is the head's single output, or the probability of the label that means yes: relevant, entailment, ….
+    Where the ranking's own scores are `probable`, that is probabilities, both are mixed, and passages that were not
+    read keep theirs; else only those that were read remain, with what the cross-encoder says.
     """
-    if not passages:
-        return ranking
-    found = model.compare(query, passages)
-    labels = list(found[0].scores)
-    relevant = labels if len(labels) == 1 else [label for label in labels if label.lower() in _RELEVANT]
-    require(
-        len(relevant) == 1,
-        f"a model with the labels {', '.join(sorted(labels))} cannot re-rank; it needs one output, or one label among "
-        f"{', '.join(_RELEVANT)}",
-        WrongTask,
-    )
-    order = best(np.array([one.scores[relevant[0]] for one in found], np.float32), top)
-    return Ranking(ranking.places[order.places], order.scores)
+    if probable:
+        before = log_odds(ranking.scores)
+        before[: len(odds)] = READING * odds + (1 - READING) * before[: len(odds)]
+        odds = before
+    order = np.argsort(-odds, kind="stable")[:top]
+    return Ranking(ranking.places[order], probabilities(odds[order]).astype(np.float32))
+
+
+def log_odds(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """log p / (1 - p), of certainties that of the next number."""
+    exact = scores.astype(np.float64).clip(_NEVER, 1 - _NEVER)
+    return np.asarray(np.log(exact) - np.log1p(-exact))
+
+
+def probabilities(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of `log_odds`."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * odds)))  # which never overflows

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import NotFound
 from clearhead.io import optional
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.search.ranking import Ranking, best
@@ -44,17 +44,10 @@ class VectorSearch:
         """Embed every text."""
         return cls(embed(texts), embed(_PROBES), embed)
 
-    def of(self, embed: Embed) -> Self:
-        """The same vectors, searched with this model; refuse one that did not make them."""
+    def made_by(self, embed: Embed) -> bool:
+        """Whether this model made the vectors, by what it makes of three sentences."""
         theirs = embed(_PROBES)
-        same = theirs.shape == self.probe.shape and float((theirs * self.probe).sum(1).min()) >= _SAME_MODEL
-        require(
-            same,
-            f"the index was built with another model, of width {self.vectors.shape[1]}; "
-            "load that model, or build the index again with this one",
-            BadInput,
-        )
-        return type(self)(self.vectors, self.probe, embed)
+        return theirs.shape == self.probe.shape and float((theirs * self.probe).sum(1).min()) >= _SAME_MODEL
 
     def rank(self, queries: Sequence[str], top: int, *, approximate: bool = False) -> list[Ranking]:
         """The `top` passages for each query."""
