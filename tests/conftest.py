@@ -2,13 +2,14 @@
 
 import os
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
 from hypothesis import settings
 
 import clearhead as ch
-from built_in import write_built_in
+from built_in import write_built_in, write_gpt, write_translator
 from real_weights import minilm
 
 # no test has a time limit; on CI the same examples are tried each time, so that a landing says what it tested
@@ -73,6 +74,23 @@ def built_in(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stand-in, in the place of the built-in models."""
     monkeypatch.setattr("clearhead.hub.remote.FOLDER", stand_in.parent)
     return stand_in
+
+
+@pytest.fixture(scope="session")
+def writing_box(stand_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of built-in models in which two write."""
+    path = tmp_path_factory.mktemp("writing")
+    copytree(stand_in, path / "encoder")
+    write_translator(path / "translator")
+    write_gpt(path / "gpt")
+    return path
+
+
+@pytest.fixture
+def writers(writing_box: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """These, in the place of the built-in models."""
+    monkeypatch.setattr("clearhead.hub.remote.FOLDER", writing_box)
+    return writing_box
 
 
 @pytest.fixture

@@ -234,16 +234,101 @@ def test_the_encoder_names_what_writes(run, built_in):
         assert f'cannot {verb}; choose one that does: load("builtin:{taken}"), or --model builtin:{taken}' in err
 
 
-def test_what_reads_no_source_neither_translates_nor_summarises(run, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text(TEXTS[0], encoding="utf-8")
-    for verb in (["translate", "a"], ["summarise", "--in", text, "--abstractive"]):
-        code, _, err = run(*verb, "-m", gpt_folder())
-        assert (code, err.count("\n")) == (2, 1)
-        assert "it can generate, but not translate or summarise" in err
+def test_what_reads_no_source_translates_nothing_and_what_has_no_room_says_so(run):
+    code, _, err = run("translate", "a", "-m", gpt_folder())
+    assert (code, err.count("\n")) == (2, 1)
+    assert "it can generate, but not translate or summarise" in err
+    code, _, err = run("summarise", TEXTS[0], "--abstractive", "-m", gpt_folder())
+    assert (code, err) == (2, "error: 200 new tokens leave no room for a text, of 96 positions; ask for fewer\n")
 
 
 def test_a_prefix_that_leaves_no_room_is_named(run, folder):
     code, _, err = run("translate", "a", "-m", folder, "--prefix", "translate this: " * 40)
     assert (code, err.count("\n")) == (2, 1)
     assert "that are read at once; give a shorter prefix" in err
+
+
+def test_the_built_in_translator_goes_by_the_language_of_each_text(run, writers, tmp_path):
+    model = ch.load("builtin:translator")
+    german, french, english = "Ich muss auf den Markt gehen.", "Je suis étudiant", "I am a student"
+    assert run("translate", german) == (0, model.translate(german, src_lang="de", tgt_lang="en").text + "\n", "")
+    assert run("translate", french)[1:] == (model.translate(french, tgt_lang="en").text + "\n", "")
+    assert run("translate", english, "--to", "fr") == (0, model.translate(english, tgt_lang="fr").text + "\n", "")
+    code, out, err = run("translate", english)
+    assert (code, out) == (0, model.translate(english, src_lang="en", tgt_lang="de").text + "\n")
+    assert err == "note: en is translated to de; choose with --to de or --to fr\n"
+    lines = tmp_path / "mixed.txt"
+    lines.write_text("\n".join([german, english, "", french, english]), encoding="utf-8")
+    code, out, noted = run("translate", "--in", lines)
+    assert (code, noted) == (0, err)  # once
+    given = [german, english, "", french, english]
+    assert out.splitlines() == [one.text for one in model.translate(given)]
+    assert out.splitlines()[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["42"], "the language of '42' cannot be told; say it with src_lang (--from): this model translates de-en, "),
+        (["我是学生"], "the language of '我是学生' cannot be told; say it with src_lang (--from)"),
+        (
+            ["¿Dónde está la estación?"],
+            "not from es; '¿Dónde está la estación?' seems to be es, and if it is not, say ",
+        ),
+        (["Ich gehe", "--to", "fr"], "this model translates de-en, fr-en, en-de, en-fr, not de-fr; 'Ich gehe' seems"),
+        (["Ich gehe", "--from", "de", "--to", "fr"], "this model translates de-en, fr-en, en-de, en-fr, not de-fr\n"),
+        (["Ich gehe", "--from", "it"], "this model translates de-en, fr-en, en-de, en-fr, not from it\n"),
+        (["I go", "--to", "English"], "not en-English; 'I go' seems to be en"),
+        (["5 " * 100], "'5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 5 …' cannot be told"),
+    ],
+)
+def test_a_direction_that_the_built_in_translator_lacks_is_one_sentence(run, writers, arguments, message):
+    code, out, err = run("translate", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_what_cannot_be_told_is_taken_as_it_is_said(run, writers):
+    wanted = ch.load("builtin:translator").translate("42", src_lang="en", tgt_lang="fr").text
+    assert run("translate", "42", "--from", "en", "--to", "fr") == (0, wanted + "\n", "")
+
+
+def test_the_built_in_gpt_samples_by_habit_and_is_greedy_when_told(run, writers):
+    usual = run("generate", "The old house")
+    assert usual == run("generate", "The old house")
+    assert usual[0] == 0
+    assert usual[1].startswith("The old house")
+    assert run("generate", "The old house", "--seed", 1)[1] != usual[1]
+    greedy = ch.load("builtin:gpt").generate("The old house", num_beams=1).text
+    assert run("generate", "The old house", "--num-beams", 1)[1] == f"The old house{greedy}\n" != usual[1]
+    for prompt in ("", "Ein Hund läuft über die Straße. 我 🙂"):
+        assert run("generate", prompt)[0] == 0
+        assert run("generate", prompt)[1].startswith(prompt)
+    code, out, err = run("generate", "the market " * 100)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "tokens, the model has 128 positions; give a shorter one" in err
+
+
+def test_an_abstractive_summary_is_the_built_in_gpts(run, writers, tmp_path):
+    text = "I have to go to the market. The old house is small. " * 12  # several windows
+    file = tmp_path / "article.txt"
+    file.write_text(text, encoding="utf-8")
+    found = ch.load("builtin:gpt").summarise(text.strip(), abstractive=True, max_new_tokens=20)
+    assert len(found.parts) > 1
+    assert " ".join(part.source for part in found.parts) == text.strip()
+    code, out, err = run("summarise", "--in", file, "--abstractive", "--max-new-tokens", 20)
+    assert (code, out, err) == (0, found.text + "\n", "")
+    assert run("summarise", "--in", file, "--sentences", 1)[1].strip() in text  # by the encoder
+    code, _, err = run("summarise", "--in", file, "--abstractive", "-m", "builtin:encoder")
+    assert (code, err.count("\n")) == (2, 1)
+    assert 'writes no text and cannot write a summary; choose one that does: load("builtin:gpt"), or --model' in err
+
+
+def test_look_decoding_tells_the_built_in_translator_where_to(run, writers, tmp_path):
+    page = tmp_path / "page.html"
+    options = ["-m", "builtin:translator", "--max-new-tokens", 4, "--json", "--overwrite", "--out", page]
+    for text, tag in (("Ich gehe", ">>en<<"), (">>fr<< I go", ">>fr<<"), ("I go", ">>de<<")):
+        found = json.loads(run("look", "decoding", text, *options)[1])
+        assert found["read"][0] == tag
+        assert found["read"].count(tag) == 1
+    assert json.loads(run("look", "decoding", "The old house", *options[2:])[1])["source"] is False

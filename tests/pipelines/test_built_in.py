@@ -33,10 +33,14 @@ def test_pipelines_take_the_skill_of_their_task(built_in, task):
     assert found or task in ("ner", "token-classification")
 
 
-@pytest.mark.parametrize("task", sorted(WRITING))
-def test_what_writes_needs_a_model_that_writes(built_in, task):
+def test_text_to_text_needs_a_model_that_is_named(built_in):
     with pytest.raises(WrongTask):
-        pipeline(task)(TEXT)
+        pipeline("text2text-generation")
+
+
+def test_the_encoder_names_what_summarises_in_other_words(built_in):
+    with pytest.raises(WrongTask, match=r"cannot write a summary; choose one that does: load\(\"builtin:gpt\"\)"):
+        ch.load().summarise(TEXT, abstractive=True)
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))

@@ -9,6 +9,7 @@ import torch
 from starlette.testclient import TestClient
 
 from built_in import SKILLS
+from clearhead.hub.remote import in_the_box
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model, load
@@ -230,7 +231,8 @@ def test_models_of_the_same_name_are_told_apart(tmp_path):
     for name in ("one", "two"):
         small().save(tmp_path / name / "model")
     sources = [str(tmp_path / name / "model") for name in ("one", "two")]
-    assert TestClient(create_app(sources), base_url="http://localhost").get("/api/studio").json()["models"] == sources
+    found = TestClient(create_app(sources), base_url="http://localhost").get("/api/studio").json()["models"]
+    assert found == [*sources, *in_the_box()]
 
 
 def test_a_run_is_followed(tmp_path):
@@ -297,3 +299,52 @@ def test_who_leaves_early_leaves_no_traceback(client, caplog):
     asyncio.run(client.app({**scope, "http_version": "1.1", "scheme": "http"}, receive, send))
     assert sent[0]["status"] == 400
     assert not caplog.records
+
+
+# who answers where nobody is named
+
+
+def test_pages_that_write_take_the_built_in_writers(writers):
+    client = TestClient(create_app(), base_url="http://localhost")
+    assert client.get("/api/studio").json()["models"] == ["builtin:encoder", "builtin:translator", "builtin:gpt"]
+    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "gpt"), ("/use/translate", "translator")):
+        assert client.get("/api/model", params={"page": page}).json()["name"] == f"builtin:{name}"
+    assert client.get("/api/model", params={"page": "/use/fill"}).json()["name"] == "builtin:encoder"
+    for entry in (ENTRIES["/use/generate"], ENTRIES["/use/translate"], ENTRIES["/look/decoding"]):
+        for example in entry.examples:
+            asked = {**example["values"], **({"model": example["model"]} if "model" in example else {})}
+            assert client.post(f"/api{entry.path}", json=asked).status_code == 200
+    drawn = [client.get("/api/use/generate", params={"text": "The", "seed": seed}).json() for seed in ("1", "1", "2")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    french = client.get("/api/use/translate", params={"text": "I am a student", "tgt_lang": "fr"}).json()
+    assert french != client.get("/api/use/translate", params={"text": "I am a student"}).json()
+    refused = client.get("/api/use/translate", params={"text": "42"})
+    assert refused.status_code == 400
+    assert "the language of '42' cannot be told" in refused.json()["error"]
+
+
+def test_a_model_that_is_given_comes_first_where_it_can(writers, folders):
+    words, writes, translates = (next(one for one in folders if Path(one).name == name) for name in GIVEN)
+    boxed = ["builtin:encoder", "builtin:translator", "builtin:gpt"]
+
+    def taken(models, page):
+        client = TestClient(create_app(models), base_url="http://localhost")
+        assert client.get("/api/studio").json()["models"] == [*(Path(one).name for one in models), *boxed]
+        return client.get("/api/model", params={"page": page}).json()["name"]
+
+    assert taken([words], "/use/fill") == "words"
+    assert taken([words], "/use/generate") == "builtin:gpt"
+    assert taken([words, writes], "/use/generate") == "writes"
+    assert taken([writes], "/use/translate") == "builtin:translator"
+    assert taken([translates], "/use/translate") == "translates"
+
+
+GIVEN = ("words", "writes", "translates")
+
+
+def test_where_nothing_writes_a_page_says_so(built_in):
+    client = TestClient(create_app(), base_url="http://localhost")
+    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "gpt"), ("/use/translate", "translator")):
+        refused = client.get(f"/api{page}", params={"text": "The old house"})
+        assert refused.status_code == 404
+        assert f"this copy of clearhead has no built-in model '{name}'; name a checkpoint" in refused.json()["error"]

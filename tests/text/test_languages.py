@@ -87,3 +87,19 @@ def test_an_unknown_code_is_told_the_near_ones(code, near):
 def test_a_code_that_is_near_to_none(code):
     with pytest.raises(BadInput, match=r"is no language of this model; there are deu_Latn, eng_Latn, .* and 2 others"):
         found(NLLB).id(code)
+
+
+def test_a_direction_is_as_told_or_by_the_text():
+    languages = found([">>en<<", ">>de<<", ">>fr<<"], directions=["de-en", "fr-en", "en-de", "en-fr"])
+    assert languages.direction("Guten Morgen") == ("de", "en")
+    assert languages.direction("Bonjour") == ("fr", "en")
+    assert languages.direction("Hello") == ("en", "de")
+    assert languages.direction("Hello", None, "fr") == ("en", "fr")
+    assert languages.direction("42", "fr") == ("fr", "en")
+    assert languages.direction("Hello", "de", "en") == ("de", "en")  # who says it knows it
+    with pytest.raises(BadInput, match=r"^the language of '42' cannot be told; say it with src_lang \(--from\): this"):
+        languages.direction("42", None, "en")
+    with pytest.raises(BadInput, match=r"^this model translates de-en, fr-en, en-de, en-fr, not de-fr$"):
+        languages.direction("Hello", "de", "fr")
+    with pytest.raises(BadInput, match="not en-en; 'Hello' seems to be en, and if it is not, say src_lang"):
+        languages.direction("Hello", None, "en")

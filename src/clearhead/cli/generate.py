@@ -6,11 +6,11 @@ import typer
 from typer import Option
 
 from clearhead.cli.options import (
+    CHECKPOINT,
     TEXTS,
     AnyTexts,
     GivenTexts,
     JsonOption,
-    Loaded,
     LoadedGenerator,
     LoadedTranslator,
     Shared,
@@ -19,10 +19,13 @@ from clearhead.cli.options import (
     each,
     each_written,
     given,
+    load_summariser,
+    note,
     whole_texts,
 )
 from clearhead.cli.render import Rows, shorten
 from clearhead.errors import BadInput, require
+from clearhead.hub.remote import unasked
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -31,8 +34,8 @@ app = Verbs()
 _PROMPTS = 1000  # of which the longest says how much room is left
 _TEMPERATURE = "Sample: below 1 likely tokens become likelier, above 1 the text is wilder."
 _TOP_P = "Sample among the most probable tokens that add up to this probability."
-_FROM = "The language of the texts, by the model's code for it: eng_Latn (NLLB), en (M2M-100, T5), en_XX (mBART)."
-_TO = "The language to translate to, such as deu_Latn, de or de_DE."
+_FROM = "The language of the texts, by the model's code for it: en (M2M-100, T5), eng_Latn (NLLB), en_XX (mBART)."
+_TO = "The language to translate to, such as de, deu_Latn or de_DE."
 _SEVERAL: dict[str, tuple[Any, Any]] = {
     "num_return_sequences": (int | None, Option(None, help="How many versions of each text to give, the best first.")),
     "length_penalty": (float | None, Option(None, help="Of beams: above 1 favours long texts, below 1 short ones.")),
@@ -46,7 +49,7 @@ GenerationOptions = Annotated[
         top_k=(int | None, Option(None, help="Sample among the k most probable tokens.")),
         top_p=(float | None, Option(None, help=_TOP_P)),
         seed=(int | None, Option(None, help="Of sampling: the same seed gives the same texts.")),
-        num_beams=(int | None, Option(None, help="Beam search with so many beams; the text is not streamed.")),
+        num_beams=(int | None, Option(None, help="Beam search with so many beams, not streamed; 1 is greedy.")),
         **_SEVERAL,
         no_repeat_ngram_size=(int | None, Option(None, help="No n-gram of this size comes twice.")),
         repetition_penalty=(float | None, Option(None, help="Above 1: tokens that came before are rarer.")),
@@ -64,9 +67,11 @@ def generate(
     options: GenerationOptions,
     json: JsonOption = False,
 ) -> Rows:
-    """Generate text from a prompt: greedily, unless sampling or beams are asked for.
+    """Generate text from a prompt: as the model's own files say, else greedily, unless sampling or beams are asked for.
 
-    Example: `clearhead generate "Once upon a time" --temperature 0.8 --top-k 50 --model ./my-gpt`
+    The built-in model samples, by a seed of its own; `--num-beams 1` is greedy.
+
+    Example: `clearhead generate "The old house" --seed 7`, or `clearhead generate "Once upon a time" --model ./my-gpt`
     """
     first = [one.text for one in prompts.first(_PROMPTS)]
     require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)
@@ -111,28 +116,45 @@ def translate(
     *,
     texts: GivenTexts,
     model: LoadedTranslator,
-    src_lang: str | None = Option(None, "--from", help=_FROM),
-    tgt_lang: str | None = Option(None, "--to", help=_TO),
+    src_lang: str | None = Option(None, "--from", help=_FROM, show_default="built in: that of each text"),
+    tgt_lang: str | None = Option(None, "--to", help=_TO, show_default="built in: en, and de for English"),
     num_beams: int | None = Option(
         None, help="Beams of the search; 1 is greedy.", show_default="the model's own, or 4"
     ),
     options: Annotated[dict[str, Any], Shared(given, **_SEVERAL)],
     prefix: str = Option("", help='Put before every sentence: "translate English to German: ".'),
 ) -> Rows:
-    """Translate texts, sentence by sentence, by an OPUS-MT, NLLB, M2M-100, T5 or other model, or one trained here.
+    """Translate texts, sentence by sentence: German and French to English, English to either; or by another model.
 
-    A model of many languages is told which: `--from deu_Latn --to eng_Latn`.
+    That is an OPUS-MT, NLLB, M2M-100, T5, or one trained here. A model of many languages is told which: `--from
+    deu_Latn --to eng_Latn`.
 
-    Example: `clearhead translate "Ich muss auf den Markt gehen." --model ./de-en`
+    Example: `clearhead translate "Ich muss auf den Markt gehen."`, or `clearhead translate "I am a student" --to fr`
     """
     options |= {"prefix": prefix, **given(src_lang=src_lang, tgt_lang=tgt_lang, num_beams=num_beams)}
+    chosen = False  # a target that nobody named is told once
     for text, written in each_written("translating", texts, model.translate, **options):
+        if not chosen and tgt_lang is None:
+            chosen = _note_direction(model, text.text, src_lang)
         for one in written if "num_return_sequences" in options else [written]:
             found = {"translation": one.text, "parts": one.to_dict()["parts"]}
             yield {"source": text.text, **found}, [one.text]
 
 
-_ABSTRACTIVE = "In the model's own words; it must be a generator, such as a BART or a T5."
+def _note_direction(model: "Model", text: str, src_lang: str | None) -> bool:
+    """Say which of several targets was taken for a text; whether there were several."""
+    languages = model.tokenizer.languages
+    if languages is None or not languages.directions or not text.strip():
+        return False
+    source, target = languages.direction(text, src_lang)
+    others = [there for here, there in languages.directions if here == source and there != target]
+    if others:
+        note(f"{source} is translated to {target}; choose with --to {' or --to '.join([target, *others])}")
+    return bool(others)
+
+
+_ABSTRACTIVE = f"In the model's own words, by {unasked('generate')} or another generator, such as a BART or a T5."
+_SUMMARISER = f"{CHECKPOINT} Default: {unasked()}, with --abstractive {unasked('generate')}."
 _MOST = "Of --abstractive: most tokens for a part of the text."
 _FEWEST = "Of --abstractive: fewest tokens for a part."
 WholeTexts = Annotated[
@@ -149,16 +171,24 @@ WholeTexts = Annotated[
 def summarise(
     *,
     texts: WholeTexts,
-    model: Loaded,
+    summariser: Annotated[
+        tuple["Model", bool],
+        Shared(
+            load_summariser,
+            model=(str | None, Option(None, "--model", "-m", help=_SUMMARISER)),
+            abstractive=(bool, Option(False, "--abstractive", help=_ABSTRACTIVE)),
+        ),
+    ],
     sentences: int | None = Option(None, help="How many sentences to keep.", show_default="3"),
-    abstractive: bool = Option(False, "--abstractive", help=_ABSTRACTIVE),
     max_new_tokens: int | None = Option(None, help=_MOST, show_default="the model's own, or 200"),
     min_new_tokens: int | None = Option(None, help=_FEWEST, show_default="the model's own, or 30 by a T5"),
 ) -> Rows:
     """Keep the sentences that say most of a text, word for word and in order; or generate a summary.
 
-    Example: `clearhead summarise --in article.txt --sentences 3`
+    Example: `clearhead summarise --in article.txt --sentences 3`, or `clearhead summarise --in article.txt
+    --abstractive`
     """
+    model, abstractive = summariser
     options = given(sentences=sentences, max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     several = len(texts.first(2)) > 1
     for one, found in each("reading", texts, model.summarise, abstractive=abstractive, **options):

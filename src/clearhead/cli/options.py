@@ -589,6 +589,13 @@ def loaded_for(use: str) -> Shared:
 
 Loaded = Annotated["Model", Shared(load_model, model=(ModelOption, None))]
 LoadedWithSkill = Annotated["Model", Shared(load_model, model=(ModelOption, None), skill=(SkillOption, None))]
+
+
+def load_summariser(model: str | None, abstractive: bool) -> tuple["Model", bool]:
+    """Load what --model names, or the built-in model for this kind of summary, and say which kind it is."""
+    return load_model(model, use="generate" if abstractive else None), abstractive
+
+
 LoadedGenerator = Annotated["Model", loaded_for("generate")]
 LoadedTranslator = Annotated["Model", loaded_for("translate")]
 

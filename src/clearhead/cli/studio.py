@@ -14,7 +14,7 @@ app = Verbs()
 @app.command()
 def studio(
     model: list[str] | None = Option(
-        None, "--model", "-m", help=f"{CHECKPOINT} Give it again for more. Default: all built-in ones."
+        None, "--model", "-m", help=f"{CHECKPOINT} Give it again for more. The built-in ones are there too."
     ),
     runs: list[Path] | None = Option(None, help="The folder of a training run; give it again for more."),
     port: int | None = Option(None, help="The port. Default: 8642, or a free one."),

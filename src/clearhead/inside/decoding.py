@@ -19,7 +19,9 @@ from clearhead.nn.heads import Network
 from clearhead.nn.hooks import Call, record
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.translation import told_languages
 from clearhead.text import Tokenizer
+from clearhead.text.languages import tag
 
 SCRIPTS = ("shared/svg.js", "shared/heatmap.js", "tree.js", "main.js")
 LIMIT = 128  # tokens read; the page holds what every step attended of them
@@ -30,13 +32,15 @@ LIMIT = 128  # tokens read; the page holds what every step attended of them
 def decoding(model: Model, text: str, *, num_beams: int = 1, max_new_tokens: int = 32, top_k: int = 5) -> View:
     """Show how a model decodes after a prompt, or beside a source: the steps of the best text, and all that was tried.
 
-    `num_beams` hypotheses are kept at each step, one is greedy; the `top_k` candidates of each step are shown.
+    `num_beams` hypotheses are kept at each step, one is greedy; the `top_k` candidates of each step are shown. The
+    built-in translator goes by the language of the text, or by a tag before it, such as >>fr<<.
     """
     require(1 <= num_beams <= 8, f"num_beams={num_beams} cannot be drawn; choose 1 to 8", BadInput)
     fits = 1 <= max_new_tokens <= LIMIT
     require(fits, f"max_new_tokens={max_new_tokens} cannot be shown; choose 1 to {LIMIT}", BadInput)
     require(top_k > 0, f"top_k={top_k} candidates cannot be shown; choose 1 or more", BadInput)
     generator = model.generator
+    text = _told_target(generator, text)
     check_length(len(generator.ids([text])[0]), LIMIT)
     seen = watch(generator, text, max_new_tokens=max_new_tokens, num_beams=num_beams, top_k=top_k)
     names = generator.tokenizer
@@ -54,6 +58,14 @@ def decoding(model: Model, text: str, *, num_beams: int = 1, max_new_tokens: int
         ],
     }
     return View.of("decoding", "Word by word", SCRIPTS, data)
+
+
+def _told_target(generator: Generator, text: str) -> str:
+    """A source as a translator of several directions reads it: with the tag of its target, if it has none yet."""
+    languages = generator.tokenizer.languages
+    if languages is None or not languages.directions or text.startswith(tuple(map(tag, languages.ids))):
+        return text
+    return told_languages(generator, None, None)[1](text) + text
 
 
 @dataclass(frozen=True)

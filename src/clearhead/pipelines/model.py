@@ -805,10 +805,19 @@ class Model:
         own = tasks.get(task) if isinstance(tasks, dict) else None
         return Generator.of(self.network, self.tokenizer, {**said, **(own if isinstance(own, dict) else {})})
 
+    @property
+    def writes(self) -> bool:
+        """Whether it can generate.
+
+        >>> model.writes
+        False
+        """
+        return self.family in RECURRENT_FAMILIES or "causal_lm" in self.network.heads
+
     def _writer(self, use: str, task: str | None = None) -> Generator:
-        writes = self.family in RECURRENT_FAMILIES or "causal_lm" in self.network.heads
         named = f'load("{unasked(use)}"), or --model {unasked(use)}'
-        require(writes, f"this {self.family} writes no text and cannot {use}; choose one that does: {named}", WrongTask)
+        told = f"this {self.family} writes no text and cannot {'write a summary' if task else use}"
+        require(self.writes, f"{told}; choose one that does: {named}", WrongTask)
         return self.generator_for(task)
 
     @property
@@ -875,7 +884,9 @@ class Model:
         """A text in the other language, sentence by sentence; four beams, unless you or the checkpoint say otherwise.
 
         A model of many languages is told two of its codes, such as NLLB "eng_Latn" and "deu_Latn", M2M-100 "en" and
-        "de"; T5 knows en, de, fr, ro. `prefix` is put before every sentence, as "translate English to German: ".
+        "de"; T5 knows en, de, fr, ro. "builtin:translator" goes by the language of each text, as far as it is not told:
+        German and French to English, English to German. `prefix` is put before every sentence, as "translate English
+        to German: ".
 
         >>> found = clearhead.load("./de-en").translate("Ein Hund bellt. Er ist müde.", num_beams=1)
         >>> [part.source for part in found.parts]
@@ -883,7 +894,7 @@ class Model:
         """
         generator, told = told_languages(self._writer("translate"), src_lang, tgt_lang)
         config = with_beams(options, generator.habits.usual())
-        found = rewrite(generator, texts, config, prefix=told + prefix, progress=progress)
+        found = rewrite(generator, texts, config, prefix=lambda text: told(text) + prefix, progress=progress)
         return best_or_all(found, options)
 
     @renamed(**_WRITING)
@@ -900,8 +911,9 @@ class Model:
     ) -> Iterator[Any]:
         """The sentences that say most of a text, in its order, three unless `sentences` says how many.
 
-        Or `abstractive`, in an encoder–decoder's own words, with the options of `generate`; of every part of the text
-        that is read at once, at most `max_new_tokens` are written.
+        Or `abstractive`, in the model's own words, with the options of `generate`: an encoder–decoder's, or those of a
+        GPT, such as "builtin:gpt", after "TL;DR:". Of every part of the text that is read at once, at most
+        `max_new_tokens` are written.
 
         >>> text = "Dogs bark. Dogs are animals that bark at night. The moon is far away."
         >>> model.summarise(text, sentences=1).text

@@ -1,8 +1,9 @@
 """Texts to their translations, sentence by sentence, by any model that reads a source."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, pairwise
 from typing import Any
 
@@ -14,10 +15,11 @@ from clearhead.models.t5 import T5Config
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
-from clearhead.text.languages import check_told
+from clearhead.text.languages import Languages, check_told, tag
 from clearhead.text.sentences import sentence_spans
 
 Span = tuple[int, int]
+Prefix = Callable[[str], str]  # a text -> what stands before every part of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def rewrite(
     texts: Iterable[str],
     config: GenerationConfig,
     *,
-    prefix: str = "",
+    prefix: str | Prefix = "",
     suffix: str = "",
     limit: int = SOURCE_TOKENS,
     whole: bool = False,
@@ -115,17 +117,25 @@ def rewrite(
 ) -> Iterator[list[Rewritten]]:
     """Write each text anew, in chunks of at most `limit` tokens that follow `prefix`; see `sentence_chunks`.
 
-    A chunk may become twice as long as the next power of two, or have `max_new_tokens`. Of several sequences of each
-    chunk, the second ones make the second text. A decoder alone goes on from the chunk and a `suffix`.
+    The prefix may depend on the text. A chunk may become twice as long as the next power of two, or have
+    `max_new_tokens`. Of several sequences of each chunk, the second ones make the second text. A decoder alone goes on
+    from the chunk and a `suffix`.
     """
     if not suffix:
         check_reads(generator)
-    room = room_for(generator, prefix + suffix, limit, 0 if generator.sourced else max_new_tokens or 0)
+    new = 0 if generator.sourced else max_new_tokens or 0
     rngs = config.rngs()
 
+    @cache
+    def room(before: str) -> int:
+        return room_for(generator, before + suffix, limit, new)
+
     def results(chunk: list[str]) -> Iterator[list[Rewritten]]:
-        cut = [sentence_chunks(generator.tokenizer, text, room, whole=whole) for text in chunk]
-        read = generator.ids([prefix + part + suffix for one in cut for part in one.texts])
+        before = [prefix if isinstance(prefix, str) else prefix(text) for text in chunk]
+        texts = list(zip(before, chunk, strict=True))
+        cut = [sentence_chunks(generator.tokenizer, text, room(told), whole=whole) for told, text in texts]
+        parts = [told + part + suffix for told, one in zip(before, cut, strict=True) for part in one.texts]
+        read = generator.ids(parts)
         limits = [max_new_tokens or _enough_for(len(ids)) for ids in read]
         written = iter(generator.write(read, limits, config, rngs=rngs, progress=progress))
         for one in cut:
@@ -148,18 +158,29 @@ def rewrite(
 T5_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
 
 
-def told_languages(generator: Generator, source: str | None, target: str | None) -> tuple[Generator, str]:
-    """The generator for two languages by their codes, and what stands before every text; a T5 is told in words."""
-    languages = generator.tokenizer.languages
+def told_languages(generator: Generator, source: str | None, target: str | None) -> tuple[Generator, Prefix]:
+    """The generator for two languages by their codes, and what stands before a text; a T5 is told in words.
+
+    A translator that names its directions takes the one of the text's own language, as far as none is told.
+    """
+    languages, before = generator.tokenizer.languages, ""
+    if languages is not None and languages.directions:
+        return generator, lambda text: _tagged(languages, text, source, target)
     if languages is not None and languages.place == "target":
         check_told(src_lang=source)
-        return generator, "" if target is None else f"{generator.tokenizer.id_to_token(languages.id(target))} "
-    if languages is not None and generator.sourced:
-        return generator.between(source, target), ""
-    if isinstance(generator.config, T5Config):
-        return generator, "" if source is None and target is None else t5_prefix(source, target)
-    check_told(src_lang=source, tgt_lang=target)
-    return generator, ""
+        before = "" if target is None else f"{generator.tokenizer.id_to_token(languages.id(target))} "
+    elif languages is not None and generator.sourced:
+        generator = generator.between(source, target)
+    elif isinstance(generator.config, T5Config):
+        before = "" if source is None and target is None else t5_prefix(source, target)
+    else:
+        check_told(src_lang=source, tgt_lang=target)
+    return generator, lambda text: before
+
+
+def _tagged(languages: Languages, text: str, source: str | None, target: str | None) -> str:
+    """The tag before a text; one of nothing has no language."""
+    return f"{tag(languages.direction(text, source, target)[1])} " if text.strip() else ""
 
 
 def t5_prefix(source: str | None, target: str | None) -> str:

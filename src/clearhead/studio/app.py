@@ -27,7 +27,7 @@ MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript
 
 
 def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp:
-    """Make the application; it opens these models (folders or hub names) and runs, and no others."""
+    """Make the application; it opens these models (folders or hub names), the built-in ones, these runs, no others."""
     registry = Registry(models, runs)
     static = _static_files()
 
@@ -47,7 +47,8 @@ def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp
 
     async def model(request: Request) -> Response:
         asked = request.query_params
-        return Answered(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill")))
+        page = ENTRIES.get(asked.get("page", ""))
+        return Answered(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill"), page))
 
     async def answer(request: Request) -> Response:
         found = await answered(request)

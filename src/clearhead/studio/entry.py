@@ -72,6 +72,7 @@ class Entry:
     title: str = ""  # else the last part of the path
     needs: Literal["model", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
+    use: str | None = None  # for which there is a built-in model of its own
 
     @property
     def kind(self) -> str:
@@ -80,7 +81,7 @@ class Entry:
 
     @property
     def examples(self) -> list[dict[str, Any]]:
-        """What is one click away: a label, the values, and the skill if it needs one."""
+        """What is one click away: a label, the values, and the skill or the built-in model if it needs one."""
         return EXAMPLES.get(self.path, [])
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,6 +93,7 @@ class Entry:
             "question": self.question,
             "needs": self.needs,
             "head": self.head,
+            "use": self.use,
             "fields": [asdict(field) for field in self.fields],
-            "examples": [{"skill": None, **example} for example in self.examples],
+            "examples": [{"skill": None, "model": None, **example} for example in self.examples],
         }

@@ -118,12 +118,16 @@ def _senses(model: Model, word: str, texts: str) -> dict[str, Any]:
     return {"word": word, "texts": lines, **model.senses(word, lines).to_dict()}
 
 
-def _generate(model: Model, text: str, longest: int, beams: int) -> dict[str, Any]:
-    return {"prompt": text, **model.generate(text, max_new_tokens=longest, num_beams=beams).to_dict()}
+def _generate(model: Model, text: str, longest: int, beams: int | None, seed: int | None) -> dict[str, Any]:
+    said: dict[str, Any] = {name: value for name, value in (("num_beams", beams), ("seed", seed)) if value is not None}
+    return {"prompt": text, **model.generate(text, max_new_tokens=longest, **said).to_dict()}
 
 
-def _translate(model: Model, text: str, beams: int) -> dict[str, Any]:
-    found = model.translate(text, num_beams=beams)
+def _translate(
+    model: Model, text: str, src_lang: str | None, tgt_lang: str | None, beams: int | None
+) -> dict[str, Any]:
+    said: dict[str, Any] = {} if beams is None else {"num_beams": beams}
+    found = model.translate(text, src_lang=src_lang, tgt_lang=tgt_lang, **said)
     return {"source": text, "translation": found.text, "parts": found.to_dict()["parts"]}
 
 
@@ -140,7 +144,10 @@ USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
 DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
 DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=MAX_NEW_TOKENS)
-BEAMS = Field("beams", "Beams", "number", default=4, least=1, most=16)
+BEAMS = Field("beams", "Beams (1 is greedy; else the model's own way)", "number", least=1, most=16)
+SEED = Field("seed", "Seed, where the model samples (else its own)", "number", most=10**9 - 1)
+SRC_LANG = Field("src_lang", "From, by its code (else the language of the text)")
+TGT_LANG = Field("tgt_lang", "To, by its code (en, de or fr)")
 NEW_TOKENS = Field("longest", "New tokens", "number", default=40, least=1, most=200)
 TOP = Field("top", "How many", "number", default=5, least=1, most=50)
 CANDIDATES = Field("candidates", "Rank only these words, by commas (if any)")
@@ -170,6 +177,7 @@ PAGES = (
         (TEXT, DRAWN_BEAMS, DRAWN_TOKENS),
         title="Word by word",
         head="causal_lm",
+        use="generate",
     ),
     Entry("/look/runs", "How is training going?", _runs, needs="runs"),
     Entry("/use/fill", "Which word stands behind the mask?", _fill, (TEXT, TOP, CANDIDATES), head="masked_lm"),
@@ -181,7 +189,21 @@ PAGES = (
     Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP)),
     Entry("/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES)),
     Entry("/use/senses", "What does a word mean in each place?", _senses, (WORD, TEXTS)),
-    Entry("/use/generate", "How might a text go on?", _generate, (TEXT, NEW_TOKENS, BEAMS), head="causal_lm"),
-    Entry("/use/translate", "What is it in the other language?", _translate, (TEXT, BEAMS), head="causal_lm"),
+    Entry(
+        "/use/generate",
+        "How might a text go on?",
+        _generate,
+        (TEXT, NEW_TOKENS, BEAMS, SEED),
+        head="causal_lm",
+        use="generate",
+    ),
+    Entry(
+        "/use/translate",
+        "What is it in the other language?",
+        _translate,
+        (TEXT, SRC_LANG, TGT_LANG, BEAMS),
+        head="causal_lm",
+        use="translate",
+    ),
 )
 ENTRIES = {entry.path: entry for entry in PAGES}

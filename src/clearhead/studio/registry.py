@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import NotFound, require
-from clearhead.hub.remote import in_the_box, unasked
+from clearhead.hub.remote import find, in_the_box, unasked
 from clearhead.inside.page import View
 from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Answer, Entry, parse
@@ -16,11 +16,12 @@ CACHED = 4  # views; one of a long text takes megabytes
 
 
 class Registry:
-    """The models and runs that a studio was started with. Nothing else can be opened through it."""
+    """The models and runs that a studio was started with, and the built-in models. Nothing else can be opened."""
 
     def __init__(self, models: Sequence[str], runs: Sequence[Path]) -> None:
         self.runs = list(runs)
-        self._sources = _named(models or in_the_box() or [unasked()])
+        self._sources = _named(list(dict.fromkeys([*models, *in_the_box()])) or [unasked()])
+        self._given = list(self._sources)[: len(dict.fromkeys(models))]
         self._loaded: dict[str, Model] = {}
         self._views: dict[str, View] = {}  # the one used last at the end
         # a trace hooks into the modules of a model, so no other computation may run in them meanwhile
@@ -31,13 +32,14 @@ class Registry:
         """The names of the models, the default first."""
         return list(self._sources)
 
-    def about(self, name: str | None = None, skill: str | None = None) -> dict[str, Any]:
-        """What a page says of a model, or of one of its skills."""
+    def about(self, name: str | None = None, skill: str | None = None, entry: Entry | None = None) -> dict[str, Any]:
+        """What a page says of a model, or of one of its skills; of the page's own, if none is named."""
         with self._lock:
+            name = name or self._default(entry)
             skills = list(self._model(name, None).skills)
             model = self._model(name, skill)
         return {
-            "name": name or self.models[0],
+            "name": name,
             "family": model.family,
             "parameters": model.parameters,
             "heads": list(getattr(model.network, "heads", ())),  # a recurrent network has none
@@ -66,21 +68,31 @@ class Registry:
 
     def _model_for(self, entry: Entry, name: object, skill: object) -> Model | None:
         try:
-            return self._model(name, skill)
+            return self._model(name or self._default(entry), skill)
         except NotFound:
             if entry.needs == "maybe model" and not name and not skill:
                 return None
             raise
 
+    def _default(self, entry: Entry | None) -> str:
+        """The model of a page where none is chosen: the first; where it writes, the first given one that can."""
+        if entry is None or entry.use is None:
+            return self.models[0]
+        for name in self._given:
+            model = self._model(name, None)
+            if model.writes and (entry.use != "translate" or model.generator.sourced):
+                return name
+        find(unasked(entry.use))  # says what to do where this copy has none
+        return unasked(entry.use)
+
     def _model(self, name: object, skill: object) -> Model:
         """Load a model, or take the one that was loaded before; if a skill is named, with it."""
-        wanted = name or self.models[0]
         require(
-            isinstance(wanted, str) and wanted in self._sources,
-            f"this studio has no model {str(wanted)[:80]!r}; it was started with {', '.join(self._sources)}",
+            isinstance(name, str) and name in self._sources,
+            f"this studio has no model {str(name)[:80]!r}; it was started with {', '.join(self._sources)}",
             NotFound,
         )
-        chosen = str(wanted)
+        chosen = str(name)
         if chosen not in self._loaded:
             self._loaded[chosen] = load(self._sources[chosen])
         model = self._loaded[chosen]

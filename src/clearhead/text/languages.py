@@ -7,11 +7,13 @@ from difflib import get_close_matches
 from typing import Any, Literal, Self
 
 from clearhead.errors import BadConfig, BadInput, require
+from clearhead.text.language_id import identify_language
 
 # NLLB's eng_Latn and mBART's en_XX are their own tokens; M2M-100 writes __en__, OPUS-MT with several targets >>fra<<
 _CODE = re.compile(r"(?P<own>[a-z]{2,3}_[A-Z][A-Za-z]{1,3})|__(?P<m2m>[a-z]{2,3})__|>>(?P<opus>[^<>\s]+)<<")
 _ENGLISH = ("eng_Latn", "en_XX", "en")  # what these models take a source for, if nothing is said
 _NEAR = 5
+_SHOWN = 40  # characters of a text in a sentence about it
 # codes of two letters (ISO 639-1) whose three letters in NLLB begin otherwise, or are those of the usual variety
 _PAIRS = """ar:arb az:azj bn:ben bs:bos cs:ces es:spa et:est fa:pes ga:gle gd:gla gl:glg hr:hrv id:ind is:isl ja:jpn
 ka:kat kk:kaz kn:kan ko:kor ky:kir lt:lit lv:lvs mg:plt mk:mkd ml:mal mn:khk mr:mar ms:zsm mt:mlt my:mya ne:npi nl:nld
@@ -87,6 +89,19 @@ class Languages:
         rest = len(self.ids) - len(near or sorted(self.ids)[:_NEAR])
         others = f" and {rest} other{'s' if rest > 1 else ''}" if rest else ""
         raise BadInput(f"{told}; {some}{others}")
+
+    def direction(self, text: str, source: str | None = None, target: str | None = None) -> Direction:
+        """The first of the directions that fits what was told; a source that was not is the text's own language."""
+        pairs = ", ".join(map("-".join, self.directions))
+        shown = repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+        own = source or identify_language(text)
+        told = f"the language of {shown} cannot be told"
+        require(own is not None, f"{told}; say it with src_lang (--from): this model translates {pairs}", BadInput)
+        found = [pair for pair in self.directions if pair[0] == own and target in (None, pair[1])]
+        wanted = f"{own}-{target}" if target else f"from {own}"
+        seems = "" if source else f"; {shown} seems to be {own}, and if it is not, say src_lang (--from)"
+        require(bool(found), f"this model translates {pairs}, not {wanted}{seems}", BadInput)
+        return found[0]
 
     def around(self, end: int, code: str | None = None) -> Around:
         """What stands round a source in this language, by default the files' own, or English."""

@@ -4,7 +4,7 @@ import pytest
 import transformers
 
 import clearhead as ch
-from clearhead.errors import BadInput, WrongTask
+from clearhead.errors import BadInput, NotFound, WrongTask
 from pipelines.alike import alike
 from pipelines.writers import TEXTS, gpt_folder, translator
 
@@ -143,3 +143,42 @@ def test_a_long_text_is_read_to_its_end():
 def test_bad_input_is_one_sentence(use, error, message):
     with pytest.raises(error, match=message):
         use()
+
+
+def test_without_a_model_the_built_in_writers_are_taken(writers):
+    writer = ch.load("builtin:translator")
+    for task, text, target in (
+        ("translation_de_to_en", "Ich muss gehen.", "en"),
+        ("translation_en_to_fr", "I have to go.", "fr"),
+        ("translation", "Je suis étudiant", "en"),
+    ):
+        found = ch.pipeline(task, max_new_tokens=9)([text, text])
+        (wanted,) = writer.generate([f">>{target}<< {text}"], num_beams=4, max_new_tokens=9)
+        assert found == [{"translation_text": wanted.text}] * 2
+    mixed = ch.pipeline("translation", max_new_tokens=9)(["Ich muss gehen.", "I have to go."], src_lang="en")
+    assert mixed[1] == ch.pipeline("translation_en_to_de", max_new_tokens=9)("I have to go.")[0]
+    with pytest.raises(BadInput, match="this model translates de-en, fr-en, en-de, en-fr, not de-fr"):
+        ch.pipeline("translation_de_to_fr")("Ich muss gehen.")
+    with pytest.raises(BadInput, match="the language of '42' cannot be told"):
+        ch.pipeline("translation")("42")
+
+    write = ch.pipeline("text-generation", max_new_tokens=9)
+    (one,) = write("The old house")
+    assert list(one) == ["generated_text"]
+    assert one["generated_text"].startswith("The old house")
+    (greedy,) = write("The old house", do_sample=False)
+    assert greedy == write("The old house", do_sample=False)[0]
+
+
+def test_a_gpt_summarises_what_is_longer_than_it_reads(writers):
+    model = ch.load("builtin:gpt")
+    text = "I have to go to the market. The old house is small. " * 12
+    (one,) = ch.pipeline("summarization", max_new_tokens=20)(text)
+    assert one == {"summary_text": model.summarise(text, abstractive=True, max_new_tokens=20).text}
+    assert list(ch.pipeline("summarization", max_new_tokens=20)("")[0]) == ["summary_text"]
+
+
+def test_a_copy_without_a_writer_says_so_in_a_sentence(built_in):
+    for task, name in (("translation_de_to_en", "translator"), ("text-generation", "gpt"), ("summarization", "gpt")):
+        with pytest.raises(NotFound, match=f"this copy of clearhead has no built-in model '{name}'; name a checkpoint"):
+            ch.pipeline(task)

@@ -10,7 +10,7 @@ from pipelines.writers import gpt_folder, translator
 PAGE = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text(encoding="utf-8")
 
 
-def test_the_snippets_run(tmp_path, monkeypatch, built_in):
+def test_the_snippets_run(tmp_path, monkeypatch, writers):
     (tmp_path / "models").mkdir()
     for name, pair in {
         "answers": peers("BertForQuestionAnswering", seed=3),

@@ -7,13 +7,15 @@ from typing import Any
 from clearhead.decoding.config import BEAMS, GenerationConfig, Sampling, WritingHabits
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.models.rnnlm import RecurrentLM
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.compat.base import Options, Pipeline, at_least_one
 from clearhead.pipelines.generation import Generator
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.summarisation import MAX_NEW_TOKENS as SUMMARY
-from clearhead.pipelines.summarisation import USUAL, WINDOW, summary_prefix
+from clearhead.pipelines.summarisation import TLDR, USUAL, WINDOW, summary_prefix
 from clearhead.pipelines.translation import (
+    Prefix,
     SentenceChunks,
     check_reads,
     room_for,
@@ -186,19 +188,28 @@ class Text2Text(Pipeline[Text2TextOptions]):
         single = self._choose(options).num_return_sequences == 1
         return [one for (one,) in found] if isinstance(inputs, list) and single else found
 
-    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
-        """What writes, and what stands before every text."""
-        return self.model.generator, ""
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, Prefix]:
+        """What writes, and what stands before a text."""
+        return self.model.generator, lambda text: ""
+
+    def _suffix(self, writer: Generator) -> str:
+        """What stands after every text."""
+        return ""
 
     def _results(self, inputs: Sequence[Any], options: Text2TextOptions) -> Iterator[list[dict[str, Any]]]:
         for text in inputs:
             require(isinstance(text, str), f"An input is a text, not {text!r}.", BadInput)
         writer, prefix = self._told(options)
-        limit = room_for(writer, prefix, WINDOW)
+        suffix, most = self._suffix(writer), options.limit(_START, writer.habits)
+        new = 0 if writer.sourced else most
         config = options.config(_START, writer.habits, beams=writer.habits.options.get("num_beams", self.beams))
-        cut = [sentence_chunks(writer.tokenizer, text, limit, whole=True) for text in inputs]
-        read = writer.ids([prefix + portion for one in cut for portion in one.texts or [""]])
-        written = iter(writer.write(read, [options.limit(_START, writer.habits)] * len(read), config))
+        before = [prefix(text) for text in inputs]
+        room = {told: room_for(writer, told + suffix, WINDOW, new) for told in dict.fromkeys(before)}
+        texts = list(zip(before, inputs, strict=True))
+        cut = [sentence_chunks(writer.tokenizer, text, room[told], whole=True) for told, text in texts]
+        parts = [(told, part) for told, one in zip(before, cut, strict=True) for part in one.texts or [""]]
+        read = writer.ids([told + part + suffix for told, part in parts])
+        written = iter(writer.write(read, [most] * len(read), config))
         for one in cut:
             found = [next(written) for _ in one.texts or [""]]
             several = range(config.num_return_sequences)
@@ -207,12 +218,15 @@ class Text2Text(Pipeline[Text2TextOptions]):
     def _dictionary(self, cut: SentenceChunks, new: list[list[int]], options: Text2TextOptions) -> dict[str, Any]:
         if options.return_tensors:
             return {f"{self.key}_token_ids": [token for tokens in new for token in tokens]}
-        decoded = [self.model.tokenizer.decode(tokens) for tokens in new]
+        decoded = [self._text(tokens) for tokens in new]
         return {f"{self.key}_text": cut.join(decoded) if cut.spans else decoded[0]}
+
+    def _text(self, tokens: list[int]) -> str:
+        return self.model.tokenizer.decode(tokens)
 
 
 class Summarization(Text2Text):
-    """Dictionaries with summary_text; a T5 is told to summarise, as its own files say."""
+    """Dictionaries with summary_text; a T5 is told to summarise, as its own files say, a GPT goes on from "TL;DR:"."""
 
     key = "summary"
     beams = BEAMS
@@ -223,10 +237,24 @@ class Summarization(Text2Text):
             options = {**usual, "max_length": SUMMARY, **options}
         super().__init__(model, task, **options)
 
-    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
+    def _check(self) -> None:
+        """Refuse a model that remembers no text of several sentences."""
+        if isinstance(self.model.network, RecurrentLM):
+            check_reads(self.model.generator)
+
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, Prefix]:
         """T5's word for it."""
         writer = self.model.generator_for("summarization")
-        return writer, summary_prefix(writer)
+        told = summary_prefix(writer)
+        return writer, lambda text: told
+
+    def _suffix(self, writer: Generator) -> str:
+        """A GPT's."""
+        return "" if writer.sourced else TLDR
+
+    def _text(self, tokens: list[int]) -> str:
+        text = super()._text(tokens)
+        return text if self.model.generator.sourced else text.strip()  # after a suffix comes a new line, or a space
 
 
 class Translation(Text2Text):
@@ -235,14 +263,17 @@ class Translation(Text2Text):
     key = "translation"
     beams = BEAMS
 
-    def _told(self, options: Text2TextOptions) -> tuple[Generator, str]:
+    def _told(self, options: Text2TextOptions) -> tuple[Generator, Prefix]:
         """T5 is told the languages in words, a model of many by tokens; an OPUS-MT model knows its own."""
         writer = self.model.generator
         if isinstance(writer.config, T5Config):
-            return writer, t5_prefix(options.src_lang, options.tgt_lang)
+            told = t5_prefix(options.src_lang, options.tgt_lang)
+            return writer, lambda text: told
         languages, target = writer.tokenizer.languages, options.tgt_lang
         if languages is None:
-            return writer, ""
-        if languages.place == "target":  # the pipeline's name may say what an OPUS-MT calls otherwise
+            return writer, lambda text: ""
+        if (
+            languages.place == "target" and not languages.directions
+        ):  # the pipeline's name may say what an OPUS-MT calls otherwise
             return told_languages(writer, None, target if target in languages.ids else None)
         return told_languages(writer, options.src_lang, target)

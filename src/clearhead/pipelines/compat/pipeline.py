@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from clearhead.errors import BadInput, NotFound, check_options, near, require
-from clearhead.hub.remote import find
+from clearhead.hub.remote import find, unasked
 from clearhead.pipelines.compat.base import Pipeline
 from clearhead.pipelines.compat.generation import Summarization, Text2Text, TextGeneration, Translation
 from clearhead.pipelines.compat.question_answering import QuestionAnswering
@@ -38,6 +38,8 @@ TASKS: Mapping[str, type[Pipeline[Any]]] = {
     "translation": Translation,
     "zero-shot-classification": ZeroShotClassification,
 }
+# the tasks for which another built-in model is taken than the encoder, and what they do with it
+_WRITE = {"summarization": "generate", "text-generation": "generate", "translation": "translate"}
 
 
 def pipeline(
@@ -59,6 +61,9 @@ def pipeline(
     truncated. `device` is a name or, as in v4, a number: -1 for the CPU, else that GPU; `device_map` names one device
     too, or "auto". `revision` is one of the hub's. `model_kwargs` may say all of these.
 
+    Without a `model` it is a built-in one: the translator translates, the GPT generates and summarises, the encoder
+    does the rest.
+
     >>> ask = clearhead.pipeline("question-answering")
     >>> ask(question="Where did Ada live?", context="Ada Lovelace lived in London.")["answer"]
     'London'
@@ -79,7 +84,8 @@ def pipeline(
         require(number in (None, own), f"{named.format('dtype')}, or load it so: clearhead.load(dtype=…)", BadInput)
         loaded = model if where is None else model.to(where)
     else:
-        loaded = load(_revised(model, revision), device=where or "cpu", dtype=number or torch.float32)
+        source = _revised(model, revision) or unasked(_WRITE.get(task))
+        loaded = load(source, device=where or "cpu", dtype=number or torch.float32)
     if tokenizer is not None:
         words = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_folder(find(tokenizer))
         loaded = Model(replace(loaded.checkpoint, tokenizer=words))

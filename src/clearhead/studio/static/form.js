@@ -36,12 +36,12 @@ export class StudioForm extends HTMLElement {
 
   examples({ examples }) {
     if (!examples.length) return [];
-    const buttons = examples.map(({ label, values, skill }) => {
+    const buttons = examples.map(({ label, values, skill, model }) => {
       const button = element("button", { type: "button", title: label }, label);
       button.addEventListener("click", () => {
         this.clear();
         this.fill(values);
-        this.ask(skill);
+        this.ask(skill, model);
       });
       return button;
     });
@@ -72,9 +72,9 @@ export class StudioForm extends HTMLElement {
     return this.controls.every((one) => !one.required || one.value.trim());
   }
 
-  // an example may say which skill it is for
-  ask(skill = null) {
-    this.dispatchEvent(new CustomEvent("asked", { detail: { skill } }));
+  // an example may say which skill or built-in model it is for
+  ask(skill = null, model = null) {
+    this.dispatchEvent(new CustomEvent("asked", { detail: { skill, model } }));
   }
 }
 

@@ -16,17 +16,20 @@ const work = query("#work");
 const form = element("studio-form");
 const result = element("div", { className: "result" });
 const status = element("p", { className: "status", role: "status" });
+let current = ""; // the model that answers, whether it was chosen or is the page's own
 
 // the texts go along where the next page asks for some, and the chosen model
-function linkTo({ path, title, fields, question }) {
+function linkTo({ path, title, fields, question, use }) {
   const asked = new Set(fields.map(({ name }) => name));
   const along = ["text", "pair"].filter((name) => entry && asked.has(name)).map((name) => [name, form.values[name]]);
-  const words = written({ ...Object.fromEntries(along), ...chosen() });
+  const { model, skill } = chosen();
+  const kept = use && !model ? "" : skill; // such a page has a model of its own, without skills
+  const words = written({ ...Object.fromEntries(along), model, skill: kept });
   const ariaCurrent = path === entry?.path ? "page" : null;
   return element("a", { href: path + (words && `?${words}`), title: question, ariaCurrent }, title);
 }
 
-const chosen = () => ({ model: model.value === studio.models[0] ? "" : model.value, skill: skill.value });
+const chosen = () => ({ model: model.value, skill: skill.value });
 
 function navigate() {
   const groups = Object.entries(KINDS).map(([kind, title]) => {
@@ -49,10 +52,13 @@ function offerSkills(names, current = "") {
 async function describe() {
   const about = query("#about");
   try {
-    const { family, parameters, heads, skills } = await ask(`/api/model?${written(chosen())}`);
+    const asked = written({ ...chosen(), page: entry?.path });
+    const { name, family, parameters, heads, skills } = await ask(`/api/model?${asked}`);
     offerSkills(skills, skill.value);
     const able = heads.length ? `heads: ${heads.join(", ").replaceAll("_", " ")}` : "no heads";
-    about.textContent = `${family}, ${(parameters / 1e6).toFixed(1)} M parameters, ${able}`;
+    current = name;
+    const which = model.value ? family : `${name}: ${family}`;
+    about.textContent = `${which}, ${(parameters / 1e6).toFixed(1)} M parameters, ${able}`;
     const lacking = entry?.head && !heads.includes(entry.head) && !skills.length && heads.length;
     const head = entry?.head?.replaceAll("_", " ");
     if (lacking) status.textContent = `This model has no head for this (${head}); choose another model.`;
@@ -130,6 +136,12 @@ function page() {
   );
   form.show(entry, Object.fromEntries(given));
   form.addEventListener("asked", ({ detail }) => {
+    // a model of the user's own answers every example
+    if (detail.model !== current && studio.models.includes(detail.model) && current.startsWith("builtin:")) {
+      model.value = detail.model;
+      offerSkills([]);
+      describe();
+    }
     if (detail.skill !== skill.value && [...skill.options].some(({ value }) => value === detail.skill)) {
       skill.value = detail.skill;
       describe();
@@ -139,8 +151,8 @@ function page() {
   if (form.complete && (given.size || !entry.fields.some(({ required }) => required))) show(location.hash);
 }
 
-model.append(...studio.models.map((name) => new Option(name, name)));
-model.value = studio.models.includes(given.get("model")) ? given.get("model") : studio.models[0];
+model.append(new Option("the one for the page", ""), ...studio.models.map((name) => new Option(name, name)));
+model.value = studio.models.includes(given.get("model")) ? given.get("model") : "";
 if (given.get("skill")) offerSkills([given.get("skill")], given.get("skill"));
 for (const chooser of [model, skill])
   chooser.addEventListener("change", () => {

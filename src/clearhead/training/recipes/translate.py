@@ -193,8 +193,7 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     """Make a new model with a tokenizer for both languages, or load one."""
     if recipe.model is None:
         loaded = load(_check_start(model))
-        writes = loaded.family in RECURRENT_FAMILIES or "causal_lm" in loaded.network.heads
-        require(writes, f"{model} {_WRITES_NOT}", WrongTask)
+        require(loaded.writes, f"{model} {_WRITES_NOT}", WrongTask)
         return _told(loaded, recipe)
     tags = tuple(tag(target) for _, target in read_directions(recipe.directions))
     for pair in pairs if tags else ():
