@@ -45,7 +45,9 @@ def main() -> None:
         "SIZES": table(("what", ""), sizes),
         "FILLED": table(("asked", "the likeliest first"), filled),
         "FOLLOWED": table(("first", "second", "follows"), followed),
-        "TRAINING": training[0].strip().replace(str(run.parent), "WORK") if training else "",
+        "TRAINING": training[0].strip().replace(str(run.parent), "WORK").replace("trained", "made", 1)
+        if training
+        else "",
     }
     card = (Path(__file__).parent / "bert.md").read_text("utf-8")
     for gap, text in gaps.items():

@@ -30,6 +30,8 @@ run clearhead finetune similar --model "$encoder" --data "$work/skills/similarit
   --dev "$work/skills/similarity/dev.jsonl" --out "$encoder/skills/similarity" --overwrite --set lora=8 \
   --set train.learning_rate=1e-3 --set train.epochs=3 --set items=64 --set objective.ranking=true
 run python make-model/trim.py "$encoder/skills/similarity" 6
+run bash make-model/search.sh "$corpus" "$data" "$work" "$builtin"
+run bash make-model/rerank.sh "$corpus" "$data" "$work" "$builtin"
 measured "similarity, STS-B dev (skill)" clearhead evaluate similar --model "$encoder" --skill similarity \
   --data "$work/skills/similarity/dev.jsonl"
 python make-model/first_contact.py "$encoder" similarity >>"$work/figures.jsonl"
@@ -54,3 +56,8 @@ figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json
 # 5. the card; of the skills' own, it has taken what they say
 run python make-model/card.py "$work" "$encoder"
 rm -rf "$encoder"/skills/*/{run,README.md}
+
+# 6. the other models of the box, each by a script of its own
+for name in translator gpt bert; do
+  run bash "make-model/$name.sh" "$corpus" "$data" "$work" "$builtin"
+done

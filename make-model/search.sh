@@ -14,9 +14,11 @@ if [ ! -f "$out/pairs.jsonl" ]; then
     run python make-model/search_data.py "$data" "$name" "$shard" &
     made+=("$name")
   done
-  run python make-model/search_data.py "$data" "$out/sets.jsonl"
+  run python make-model/search_data.py "$data" "$out/sets.jsonl" &
+  run python make-model/documentation.py "$data" "$out/documentation.jsonl" torch numpy scipy sklearn sympy networkx \
+    transformers huggingface_hub pandas matplotlib fontTools
   wait
-  cat "${made[@]}" "$out/sets.jsonl" >"$out/pairs.jsonl.part"
+  cat "${made[@]}" "$out/sets.jsonl" "$out/documentation.jsonl" >"$out/pairs.jsonl.part"
   mv "$out/pairs.jsonl.part" "$out/pairs.jsonl"
 fi
 [ -f "$out/taught" ] || { run python make-model/teach.py "$teacher" "$out/pairs.jsonl" "$out/vectors.npy" "${WORKERS:-6}" && touch "$out/taught"; }

@@ -58,7 +58,9 @@ def main() -> None:
         "SIZES": table(("what", ""), sizes),
         "FIGURES": f"{table(('set', '', 'BLEU', 'chrF'), figures)}\n\n`{command}` and its like.",
         "SAID": table(("asked", "answered"), said),
-        "TRAINING": training[0].strip().replace(str(run.parent), "WORK") if training else "",
+        "TRAINING": training[0].strip().replace(str(run.parent), "WORK").replace("trained", "made", 1)
+        if training
+        else "",
     }
     card = (Path(__file__).parent / "translator.md").read_text("utf-8")
     for gap, text in gaps.items():

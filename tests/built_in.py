@@ -23,6 +23,7 @@ SKILLS: dict[str, tuple[str | None, tuple[str, ...], tuple[str, ...]]] = {
     "sentiment": ("classes", ("negative", "positive"), ("classify",)),
     "spam": ("classes", ("ham", "spam"), ()),
     "entities": ("tags", TAGS, ("tag",)),
+    "part-of-speech": ("tags", ("NOUN", "VERB"), ()),
     "inference": ("classes", ("contradiction", "entailment", "neutral"), ("compare",)),
     "questions": ("span", ("", ""), ("answer",)),
     "similarity": (None, (), ("embed",)),

@@ -140,6 +140,8 @@ def test_every_page_of_the_studio_opens_with_it_or_says_why_not(path):
     }.get(path) or (dict(entry.examples[0]["values"]) if entry.examples else {})
     found = client.post(f"/api{path}", json=values)
     able = entry.head in (None, "masked_lm", "next_sentence")
-    assert found.status_code == (200 if able else 400), found.text
+    # a page that writes looks for a writer in the box, and this one has none
+    refused = 404 if entry.head == "causal_lm" else 400
+    assert found.status_code == (200 if able else refused), found.text
     assert able or "error" in found.json()
     assert client.get("/api/model").json()["family"] == "bert"
