@@ -5,7 +5,7 @@ from clearhead.demo import NUS, TOUR, main
 from clearhead.hub.remote import FOLDER
 
 
-def test_the_tour_shows_each_line_with_its_result(tmp_path, capsys, built_in):
+def test_the_tour_shows_each_line_with_its_result(tmp_path, capsys, writers):
     main(tmp_path / "demo")
     out = capsys.readouterr().out
     steps = dict(part.split("\n", 1) for part in out.split("\n>>> ")[1:])

@@ -15,7 +15,7 @@ from clearhead.studio.examples import EXAMPLES
 
 BANKS = (*SENSES["bank"]["money"][:2], *SENSES["bank"]["river"])
 NUS = EXAMPLES["/use/ask"][0]["values"]["context"]
-QUERY, NOTES, METHOD = EXAMPLES["/use/search"][0]["values"].values()
+QUERY, NOTES = (EXAMPLES["/use/search"][0]["values"][name] for name in ("query", "documents"))
 
 
 def scores(found: Any) -> str:
@@ -51,9 +51,10 @@ TOUR: Sequence[tuple[str, Callable[[Any], str]]] = (
     ),
     ('model.embed(["any text", "of any length"])', lambda found: f"{len(found)} vectors of width {found.shape[1]}"),
     (
-        f'model.search("{QUERY}", notes, method="{METHOD}", top_k=2)    # by meaning alone',
+        f'model.search("{QUERY}", notes, top_k=2)    # by words and meaning',
         lambda found: "\n".join(f"{hit.score:.2f} {hit.text}" for hit in found),
     ),
+    ('ch.load("builtin:translator").translate("Ich muss auf den Markt gehen.")', str),
     (
         'model.senses("bank", banks)    # two of money, two of rivers: how near, by cosine',
         lambda found: "\n".join(" ".join(f"{cosine:5.2f}" for cosine in row) for row in found.cosines.tolist()),

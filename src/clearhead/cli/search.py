@@ -55,6 +55,7 @@ def search(
     from clearhead.data.documents import read_documents
     from clearhead.pipelines.search.index import Index
     from clearhead.pipelines.search.passages import cut_passages
+    from clearhead.pipelines.search.reranking import check_reranks
 
     queries = [one.text for one in given_texts([query])]
     places = [*(files or []), *(more or [])]
@@ -69,6 +70,8 @@ def search(
         cross = None if rerank_with is None else load_model(rerank_with)
         if rerank and loaded is None and cross is None:
             cross = load_model(model)
+        if rerank is not False and (reader := cross or (loaded if rerank else None)):
+            check_reranks(reader.able("rerank"))  # before the work of embedding
         embedder = loaded
         if int8 and loaded is not None:
             passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))

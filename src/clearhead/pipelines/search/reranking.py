@@ -63,6 +63,13 @@ def _checked(given: Query) -> tuple[str, list[str]]:
     return query, list(listed(passages))
 
 
+def check_reranks(model: "Model") -> None:
+    """Refuse a model that reads no pairs."""
+    reads = "classes" in getattr(model.network, "heads", ())
+    told = "this model cannot rerank: it has neither a skill for that nor a head for classes of pairs"
+    require(reads, f"{told}; choose a cross-encoder, as with --model or --rerank-with", WrongTask)
+
+
 def readings(
     model: "Model", queries: Sequence[tuple[str, Sequence[str]]], progress: Progress | None = None
 ) -> Iterator[NDArray[np.float64]]:
@@ -70,9 +77,7 @@ def readings(
 
     By the head's single output, or the label that means yes: relevant, entailment, …; of two without names the second.
     """
-    reads = "classes" in getattr(model.network, "heads", ())
-    told = "this model cannot rerank: it has neither a skill for that nor a head for classes of pairs"
-    require(reads, f"{told}; choose a cross-encoder, as with --model or --rerank-with", WrongTask)
+    check_reranks(model)
     pairs = ((query, one) for query, passages in queries for one in passages)
     found = (_log_odds(model, logits) for logits in class_logits(model, pairs, progress))
     return (np.fromiter(islice(found, len(passages)), np.float64, len(passages)) for _, passages in queries)
