@@ -22,7 +22,6 @@ run python make-model/pack.py "$work/long" "$encoder"
 # 3. skills, and what they are measured on is not among what they learn
 run bash make-model/skills.sh "$corpus" "$data" "$work" "$builtin"
 run bash make-model/questions.sh "$corpus" "$data" "$work" "$builtin"
-run python make-model/overlaps.py "$data" "$work"
 run clearhead finetune regress --model "$encoder" --data "$data/glue/STS-B/train.tsv" --out "$work/judge" \
   --set train.learning_rate=2e-4 --set train.epochs=6
 run python make-model/judge.py "$work/judge" "$work/skills/similarity/train.jsonl" "$work/skills/similarity/judged.jsonl"
@@ -32,6 +31,7 @@ run clearhead finetune similar --model "$encoder" --data "$work/skills/similarit
 run python make-model/trim.py "$encoder/skills/similarity" 6
 run bash make-model/search.sh "$corpus" "$data" "$work" "$builtin"
 run bash make-model/rerank.sh "$corpus" "$data" "$work" "$builtin"
+run python make-model/overlaps.py "$data" "$work"
 measured "similarity, STS-B dev (skill)" clearhead evaluate similar --model "$encoder" --skill similarity \
   --data "$work/skills/similarity/dev.jsonl"
 python make-model/first_contact.py "$encoder" similarity >>"$work/figures.jsonl"

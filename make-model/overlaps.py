@@ -32,6 +32,8 @@ LEARNT = {
     "part-of-speech": "skills/part-of-speech/train*.txt",
     "questions": "questions/train-*.json",
     "similarity": "skills/similarity/train*.jsonl",
+    "search": "search/pairs.jsonl",
+    "rerank": "rerank/train.jsonl",
 }
 REPORTED = {
     "sentiment": ("skills/sentiment/dev.jsonl", "skills/sentiment/imdb.jsonl"),
@@ -41,6 +43,8 @@ REPORTED = {
     "part-of-speech": ("skills/part-of-speech/dev.txt",),
     "questions": ("questions/dev.json", "squad2/dev-part.json"),
     "similarity": ("skills/similarity/dev.jsonl",),
+    "search": ("search/measured.json",),
+    "rerank": ("search/measured.json",),
 }
 
 Numbers = NDArray[np.uint64]

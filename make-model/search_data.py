@@ -216,7 +216,9 @@ def usable(rows: Iterable[Row], known: Runs) -> Iterator[Row]:
 
 def main() -> None:
     data, out, *shards = map(Path, sys.argv[1:])
-    write_rows(usable(of_corpus(shards[0]) if shards else of_sets(data), Runs(measured(data))), out)
+    never = list(measured(data))
+    write_rows(usable(of_corpus(shards[0]) if shards else of_sets(data), Runs(never)), out)
+    (out.parent / "measured.json").write_text(json.dumps(never), "utf-8")  # for overlaps.py
 
 
 if __name__ == "__main__":
