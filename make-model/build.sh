@@ -50,7 +50,7 @@ done
 figure STS-B regress "$data/glue/STS-B/train.tsv" "$data/glue/STS-B/dev.tsv" --set train.epochs=6
 figure CoNLL-2003 tag "$data/conll2003/eng.train" "$data/conll2003/eng.testb" \
   --set train.epochs=12 --set documents=true --set items=4 --set length=512 --set capitals=true
-figure SQuAD-1.1 answer "$data/squad/train-v1.1.json" "$data/squad/dev-v1.1.json" \
+figure SQuAD-1.1 answer "$work/questions/kinds/plain.json" "$data/squad/dev-v1.1.json" \
   --set train.epochs=2 --set length=384 --set items=48
 
 # 5. the card; of the skills' own, it has taken what they say
