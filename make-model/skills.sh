@@ -58,12 +58,8 @@ for asked in "$@"; do (
       --set train.learning_rate=7e-4 ;;
   sentiment:high) learn sentiment high classify classify "$own/train.jsonl" 12 3 --set lora=32 --set items=64 \
     --set train.learning_rate=7e-4 ;;
-  sentiment:slow) learn sentiment slow classify classify "$own/train.jsonl" 12 3 --set lora=32 --set items=32 \
-    --set train.learning_rate=3e-4 --set dropout=0.1 ;;
   spam:capitals) learn spam capitals classify none "$own/train.jsonl" 8 2.5 --set lora=16 --set length=384 \
     --set train.learning_rate=7e-4 --set capitals=true ;;
-  spam:weighted) learn spam weighted classify none "$own/train.jsonl" 8 2.5 --set lora=32 --set length=384 \
-    --set train.learning_rate=5e-4 --set capitals=true --set objective.class_weights=true --set dropout=0.1 ;;
   spam:plain) learn spam plain classify none "$own/train.jsonl" 8 2.5 --set lora=16 --set length=384 \
     --set train.learning_rate=7e-4 ;;
   entities:silver)
@@ -73,14 +69,10 @@ for asked in "$@"; do (
       --set documents=true --set items=16 --set length=256 --set capitals=true ;;
   entities:high) learn entities high tag tag "$own/train.txt" 12 3 --set lora=32 --set train.learning_rate=7e-4 \
     --set documents=true --set items=16 --set length=256 --set capitals=true ;;
-  entities:long) learn entities long tag tag "$own/train.txt" 12 3 --set lora=32 --set train.learning_rate=5e-4 \
-    --set documents=true --set items=8 --set length=512 --set capitals=true --set dropout=0.1 ;;
   part-of-speech:high) learn part-of-speech high tag none "$own/train.txt" 6 1.5 --set lora=16 \
     --set train.learning_rate=7e-4 --set items=16 --set capitals=true ;;
   inference:high) learn inference high classify compare "$own/train.jsonl" 12 3 --set lora=32 \
     --set train.learning_rate=5e-4 ;;
-  inference:smooth) learn inference smooth classify compare "$own/train.jsonl" 12 3 --set lora=32 \
-    --set train.learning_rate=7e-4 --set dropout=0.1 --set objective.label_smoothing=0.05 ;;
   inference:fast) learn inference fast classify compare "$own/train.jsonl" 12 3 --set lora=16 \
     --set train.learning_rate=1e-3 ;;
   *) echo "there is no variant $asked; skills.sh lists them" >&2 && exit 2 ;;
