@@ -31,11 +31,16 @@ def tool(monkeypatch):
         "biases",
         "calibrate",
         "card",
+        "documentation",
+        "everyday",
         "figures",
         "first_contact",
+        "generator",
         "judge",
         "made",
         "question_data",
+        "rerank_data",
+        "search_data",
         "skill_data",
         "translation_data",
         "translator_card",
@@ -485,3 +490,44 @@ def test_pairs_are_learnt_both_ways_but_those_that_are_measured_or_asked(tmp_pat
         assert not learnt & set(measured)
     held = {made.plain(row.split("\t")[1]) for row in read["tatoeba.de-en"] + read["tatoeba.fr-en"]}
     assert not any(made.plain(side.partition("<<")[2] or side) in held for row in learnt for side in row.split("\t"))
+
+
+def test_a_docstring_is_found_by_what_it_does(tool, monkeypatch):
+    documentation = tool("documentation")
+    said = "Sort the rows of a table by one column.\n\nRows that are equal stay in order.\n\n>>> sort_rows(1)\n1"
+    assert documentation.prose(said) == (
+        "Sort the rows of a table by one column.",
+        "Rows that are equal stay in order.",
+    )
+    other = "Count what a column holds, and leave out what is missing there."
+    monkeypatch.setattr(documentation, "docstrings", lambda package: [[("sort_rows", said), ("countValues", other)]])
+    rows = list(documentation.rows("any", documentation.random.Random(0)))
+    assert [row["first"] for row in rows if row["first"] in ("sort rows", "count values")] == [
+        "sort rows",
+        "count values",
+    ]
+    asked = next(row for row in rows if "sort the rows of a table by one column" in row["first"])
+    assert "equal stay in order" in asked["second"]
+    assert asked["negative"].startswith("Count what")
+
+
+def test_a_wrong_passage_does_not_hold_the_answer(tool, monkeypatch):
+    rerank = tool("rerank_data")
+    passages = [[f"Rome was founded by {name}.", "It lies on a river."] for name in ("Romulus", "Remus", "Evander")]
+    monkeypatch.setattr(rerank, "_PASSAGES", passages)
+    monkeypatch.setattr(rerank, "_WORDS", rerank.Bm25.build([" ".join(one) for one in passages]), raising=False)
+    asked = rerank.Question("Who founded Rome?", "Romulus", passages[0], 0)
+    right, *wrong = rerank.rows([asked], seed=1, count=2)
+    assert right["label"] == "relevant"
+    assert "Romulus" in right["second"]
+    assert wrong
+    assert all(row["label"] == "irrelevant" and "Romulus" not in row["second"] for row in wrong)
+
+
+def test_an_encoder_goes_on_with_its_first_layers_for_a_generator(tool, tmp_path, stand_in, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["generator.py", str(stand_in), str(tmp_path / "start")])
+    tool("generator").main()
+    encoder, generator = (ch.load(tmp_path / "start" / part).encoder for part in ("", "generator"))
+    assert len(generator.blocks) == max(1, len(encoder.blocks) // 4)
+    ours, theirs = (one.embeddings.token.weight for one in (generator, encoder))
+    assert torch.equal(ours, theirs)
