@@ -3,12 +3,11 @@
 usage: python make-model/bert_card.py RUN FOLDER
 """
 
-import re
 import sys
 from pathlib import Path
 
 import clearhead
-from translator_card import table
+from translator_card import fill_in, table
 
 MASKED = (
     "Paris is the capital of [MASK].",
@@ -39,21 +38,13 @@ def main() -> None:
         ("size", f"{size / 2**20:.1f} MiB, matrices in int8"),
     ]
     filled = [(text, ", ".join(one.token for one in model.fill(text, top_k=4).predictions)) for text in MASKED]
-    followed = [(*pair, f"{model.follows(*pair).score:.2f}") for pair in FOLLOWED]
-    training = re.search(r"## How it was trained.*", (run / "README.md").read_text("utf-8"), re.DOTALL)
+    followed = [(*pair, f"{model.follows(*pair).probability:.2f}") for pair in FOLLOWED]
     gaps = {
         "SIZES": table(("what", ""), sizes),
         "FILLED": table(("asked", "the likeliest first"), filled),
         "FOLLOWED": table(("first", "second", "follows"), followed),
-        "TRAINING": training[0].strip().replace(str(run.parent), "WORK").replace("trained", "made", 1)
-        if training
-        else "",
     }
-    card = (Path(__file__).parent / "bert.md").read_text("utf-8")
-    for gap, text in gaps.items():
-        card = card.replace(f"\n{gap}\n", f"\n{text}\n")
-    (folder / "README.md").write_text(card, "utf-8")
-    print(f"wrote {folder / 'README.md'}")
+    fill_in("bert.md", gaps, run, folder)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from everyday import measured
+from measured import measured
 from overlaps import Runs
 from search_data import Row, shorten, usable
 from skill_data import write_rows

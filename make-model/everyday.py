@@ -12,40 +12,15 @@ import json
 import random
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 
 from clearhead.text.sentences import sentence_spans
-from overlaps import Runs, read, shown_to_all
-from skill_data import articles, held_out, imdb, lines, parts_of_speech, table, write_rows
+from measured import QUORA_MEASURED, measured
+from overlaps import Runs
+from skill_data import articles, imdb, lines, parts_of_speech, table, write_rows
 
 TOGETHER = 24  # short texts of a document
 LONG_ENOUGH = 8  # words of a phrase out of a review that may be a sentence
-QUORA_MEASURED = 3000
-MEASURED = (
-    *(f"glue/{name}/dev.tsv" for name in ("SST-2", "CoLA", "MRPC", "RTE", "STS-B", "QNLI")),
-    *(
-        "conll2003/eng.testa",
-        "conll2003/eng.testb",
-        "squad/dev-v1.1.json",
-        "squad2/dev-part.json",
-        "mail_spam/dev.jsonl",
-    ),
-    *("mutual/mutual.dev.jsonl", "dream/dev.json", "scitldr/test.jsonl", "scitldr/dev.jsonl"),
-)
-
-
-def measured(data: Path) -> Iterator[str]:
-    """Everything that the encoder or a skill is measured on."""
-    yield from shown_to_all()
-    yield from chain.from_iterable(read(data / name) for name in MEASURED if (data / name).is_file())
-    yield from (cell for row in lines(data / "wikiqa/dev.txt") for cell in row[:2])
-    yield from (cell for row in list(lines(data / "quora/train-part.txt"))[-QUORA_MEASURED:] for cell in row[:2])
-    yield from (text for label, text in lines(data / "sms_spam/SMSSpamCollection") if held_out(text, 0.1))
-    yield from (row["text"] for row in imdb(data, "test"))
-    yield from (" ".join(line.split("\t")[0] for line in one.split("\n")) for one in parts_of_speech(data, "dev"))
-    with (data / "ag_news/test.csv").open(encoding="utf-8", newline="") as rows:
-        yield from (row[0] for row in csv.reader(rows))
 
 
 def documents(data: Path) -> Iterator[str]:

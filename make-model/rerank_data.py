@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clearhead.pipelines.search.bm25 import Bm25
-from everyday import measured
+from measured import measured
 from overlaps import Runs
 from search_data import sentences, shorten
 from skill_data import articles, lines, write_rows

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.text.sentences import sentence_spans
-from everyday import QUORA_MEASURED, measured
+from measured import QUORA_MEASURED, measured
 from overlaps import Runs
 from skill_data import imdb, lines, table, words, write_rows
 

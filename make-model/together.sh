@@ -5,7 +5,7 @@
 # of it is in WORK/box, how each job went in WORK/log. TEACHER is the folder of all-MiniLM-L6-v2 (search.sh).
 #
 # Many small runs share a GPU well only if their kernels may run at the same time (NVIDIA's MPS); its limit on the share of
-# multiprocessors must not be set, since attention then gives wrong numbers. Jobs run from a copy of the sources, which may
+# multiprocessors must not be set, since every run diverged at once under it. Jobs run from a copy of the sources, which may
 # change meanwhile.
 source "$(dirname "$0")/common.sh" "$@"
 corpus=$(realpath "$corpus") data=$(realpath "$data") work=$(realpath "$work") start=$(realpath "$encoder")

@@ -29,6 +29,17 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ("---",) * len(head), *rows])
 
 
+def fill_in(template: str, gaps: dict[str, str], run: Path, folder: Path) -> None:
+    """Write the card of a model: a template whose gaps are filled, and what its run says of the training."""
+    training = re.search(r"## How it was trained.*", (run / "README.md").read_text("utf-8"), re.DOTALL)
+    made = training[0].strip().replace(str(run.parent), "WORK").replace("trained", "made", 1) if training else ""
+    card = (Path(__file__).parent / template).read_text("utf-8")
+    for gap, text in {**gaps, "TRAINING": made}.items():
+        card = card.replace(f"\n{gap}\n", f"\n{text}\n")
+    (folder / "README.md").write_text(card, "utf-8")
+    print(f"wrote {folder / 'README.md'}")
+
+
 def main() -> None:
     run, measured, folder = map(Path, sys.argv[1:])
     model = clearhead.load(folder)
@@ -53,20 +64,12 @@ def main() -> None:
             )
     written = [model.generate(f"{tag} {text}", num_beams=4).text for tag, text in ASKED]
     said = [(text, answer) for (_, text), answer in zip(ASKED, written, strict=True)]
-    training = re.search(r"## How it was trained.*", (run / "README.md").read_text("utf-8"), re.DOTALL)
     gaps = {
         "SIZES": table(("what", ""), sizes),
         "FIGURES": f"{table(('set', '', 'BLEU', 'chrF'), figures)}\n\n`{command}` and its like.",
         "SAID": table(("asked", "answered"), said),
-        "TRAINING": training[0].strip().replace(str(run.parent), "WORK").replace("trained", "made", 1)
-        if training
-        else "",
     }
-    card = (Path(__file__).parent / "translator.md").read_text("utf-8")
-    for gap, text in gaps.items():
-        card = card.replace(f"\n{gap}\n", f"\n{text}\n")
-    (folder / "README.md").write_text(card, "utf-8")
-    print(f"wrote {folder / 'README.md'}")
+    fill_in("translator.md", gaps, run, folder)
 
 
 if __name__ == "__main__":

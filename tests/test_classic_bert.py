@@ -145,3 +145,21 @@ def test_every_page_of_the_studio_opens_with_it_or_says_why_not(path):
     assert found.status_code == (200 if able else refused), found.text
     assert able or "error" in found.json()
     assert client.get("/api/model").json()["family"] == "bert"
+
+
+def test_its_card_has_what_it_says_and_no_gap(box, tmp_path, monkeypatch):
+    run = tmp_path / "work" / "bert"
+    run.mkdir(parents=True)
+    (run / "README.md").write_text(f"# a run\n\n## How it was trained\n\nby hand, in {run.parent}\n")
+    tools = Path(__file__).parents[1] / "make-model"
+    monkeypatch.syspath_prepend(str(tools))
+    monkeypatch.setattr(sys, "argv", ["bert_card.py", str(run), str(box / "bert")])
+    import_module("bert_card").main()
+    for name in ("bert_card", "translator_card", "figures"):
+        sys.modules.pop(name)
+    card = (box / "bert" / "README.md").read_text(encoding="utf-8")
+    assert not [gap for gap in ("SIZES", "FILLED", "FOLLOWED", "TRAINING") if f"\n{gap}\n" in card]
+    assert "| layers | 4 |" in card
+    assert "## How it was made\n\nby hand, in WORK" in card
+    for part in ("Data", "Figures", "How it was made", "Limits"):
+        assert f"\n## {part}\n" in card

@@ -38,6 +38,7 @@ def tool(monkeypatch):
         "generator",
         "judge",
         "made",
+        "measured",
         "question_data",
         "rerank_data",
         "search_data",

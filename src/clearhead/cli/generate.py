@@ -69,9 +69,9 @@ def generate(
 ) -> Rows:
     """Generate text from a prompt: as the model's own files say, else greedily, unless sampling or beams are asked for.
 
-    The built-in model samples, by a seed of its own; `--num-beams 1` is greedy.
+    `builtin:gpt`, where this copy has it, samples by a seed of its own; `--num-beams 1` is greedy.
 
-    Example: `clearhead generate "The old house" --seed 7`, or `clearhead generate "Once upon a time" --model ./my-gpt`
+    Example: `clearhead generate "Once upon a time" --model ./my-gpt`, or `clearhead generate "The old house" --seed 7`
     """
     first = [one.text for one in prompts.first(_PROMPTS)]
     require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)

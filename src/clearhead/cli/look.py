@@ -165,8 +165,7 @@ def decoding(
 ) -> Rows:
     """How a model generates: at each step the candidates, their probabilities, the attention, and the tree of beams.
 
-    Example: `clearhead look decoding "The old house" --num-beams 3`, or `clearhead look decoding "Ein Hund läuft durch
-    den Schnee." -m builtin:translator`
+    Example: `clearhead look decoding "Ein Hund läuft durch den Schnee." --num-beams 3 -m builtin:translator`
     """
     from clearhead.inside.decoding import decoding
 

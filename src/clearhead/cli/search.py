@@ -68,10 +68,10 @@ def search(
         documents = list(read_documents(places, note))
         loaded = None if method == "bm25" else load_model(model)
         cross = None if rerank_with is None else load_model(rerank_with)
-        if rerank and loaded is None and cross is None:
-            cross = load_model(model)
-        if rerank is not False and (reader := cross or (loaded if rerank else None)):
-            check_reranks(reader.able("rerank"))  # before the work of embedding
+        if rerank and cross is None:
+            cross = loaded or load_model(model)
+        if cross is not None and rerank is not False:
+            check_reranks(cross.able("rerank"))  # before the work of embedding
         embedder = loaded
         if int8 and loaded is not None:
             passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))
@@ -107,7 +107,7 @@ def rerank(
 ) -> Rows:
     """Order passages, a line each or with --document a file each, by how probably they are what a query looks for.
 
-    Example: `clearhead rerank "Who barks?" "Dogs bark." "Cats meow."`
+    Example: `clearhead rerank "Who barks?" "Dogs bark." "Cats meow." --model ./cross-encoder`
     """
     texts = list(given)
     with progress("reading", len(texts)) as advance:
