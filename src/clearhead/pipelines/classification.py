@@ -3,7 +3,6 @@
 # L labels of the checkpoint · C labels asked for
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.io import Progress, Record, in_wholes
+from clearhead.io import Progress, in_wholes
 from clearhead.pipelines.embedding import Vectors
+from clearhead.pipelines.results import Classes as Classes
 from clearhead.pipelines.runner import (
     Input,
     check_head,
@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 Pair = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Classes(Record):
-    """The best label with its score, and the scores of all labels (or of the best `top_k`), the best first.
-
-    Scores are probabilities that sum to 1; with several labels at once, each is one by itself; of a regression, or a
-    model with a single label, the score is the number itself.
-    """
-
-    label: str
-    score: float
-    scores: dict[str, float]
 
 
 def classify(

@@ -17,7 +17,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.heads import SentenceVector
+from clearhead.nn.heads import Pooling, SentenceVector
 from clearhead.nn.hooks import Combine, hidden_states, mix_layers
 from clearhead.pipelines.runner import (
     Forward,
@@ -44,12 +44,32 @@ def mixed_layers(encoder: Any, layers: Sequence[int] = (-1,), combine: Combine =
     single = not isinstance(encoder, EncoderDecoder)
     require(single, "an encoder–decoder makes no vectors of a text; it can generate and translate", WrongTask)
 
-    def forward(batch: Batch) -> Tensor:
-        if tuple(layers) == (-1,):
-            return encoder(batch.ids, batch.layout, batch.segments)
-        return mix_layers(hidden_states(encoder, batch.ids, batch.layout, batch.segments), layers, combine)
+    return _MixedLayers(encoder, tuple(layers), combine)
 
-    return forward
+
+@dataclass(frozen=True, slots=True)
+class _MixedLayers:
+    encoder: Any
+    layers: tuple[int, ...]
+    combine: Combine
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The combined layers (N, D)."""
+        if self.layers == (-1,):
+            return self.encoder(batch.ids, batch.layout, batch.segments)
+        states = hidden_states(self.encoder, batch.ids, batch.layout, batch.segments)
+        return mix_layers(states, self.layers, self.combine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    mix: Forward
+    pooling: Pooling
+    normalise: bool
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """A vector for each sequence (B, D)."""
+        return SentenceVector(self.pooling, normalise=self.normalise)(self.mix(batch), batch.layout)
 
 
 Precision = Literal["float32", "int8", "binary"]
@@ -142,8 +162,7 @@ def embed(
     kept = width if dimensions is None else dimensions
     require(0 < kept <= width, f"dimensions={dimensions} cannot be kept of {width}", BadInput)
 
-    def forward(batch: Batch) -> Tensor:
-        return vector(mix(batch), batch.layout)
+    forward = _Pooled(mix, vector.pooling, vector.normalise)
 
     def join(windows: Sequence[Input], vectors: Sequence[Tensor]) -> Tensor:
         if len(vectors) == 1:

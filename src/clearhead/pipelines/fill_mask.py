@@ -4,37 +4,21 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
+from clearhead.pipelines.results import Filled as Filled
+from clearhead.pipelines.results import Prediction as Prediction
 from clearhead.pipelines.runner import check_head, read_windows, windows_of_texts
 from clearhead.text import Tokenizer, Window
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction(Record):
-    """A token for a mask (masks are counted from 0), its probability and id, and the text with it in its place."""
-
-    token: str
-    score: float
-    sequence: str
-    mask: int
-    id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Filled(Record):
-    """The best predictions for the first mask, then those for the second, and so on."""
-
-    predictions: tuple[Prediction, ...]
 
 
 def fill(
@@ -54,17 +38,7 @@ def fill(
     require(top_k > 0, f"top_k={top_k} predictions cannot be given; choose 1 or more", BadInput)
     allowed = None if candidates is None else _candidate_ids(tokenizer, candidates)
 
-    def forward(batch: Batch) -> Tensor:
-        """The best tokens of each mask (M, 2, k), probabilities and ids: the vocabulary is too wide to carry along."""
-        hidden = network.encoder(batch.ids, batch.layout, batch.segments)
-        logits = network.heads["masked_lm"](hidden, batch.layout, where=batch.ids == tokenizer.mask_id)
-        scores = logits.float().softmax(-1)
-        if allowed is not None:
-            scores = scores[:, allowed.to(scores.device)]
-        best, ids = scores.topk(min(top_k, scores.shape[-1]))
-        if allowed is not None:
-            ids = allowed.to(ids.device)[ids]
-        return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly
+    forward = _BestTokens(network, tokenizer.mask_id, top_k, allowed)
 
     def divide(out: Tensor, batch: Batch) -> Sequence[Tensor]:
         """Give each sequence the rows of its masks."""
@@ -73,6 +47,29 @@ def fill(
     limit = network.encoder.max_length
     read = read_windows(network, forward, divide, texts, lambda chunk: _windows(tokenizer, chunk, limit), progress)
     return (_result(tokenizer, *found) for found in read)
+
+
+@dataclass(frozen=True, slots=True)
+class _BestTokens:
+    """The best tokens of each mask (M, 2, k), probabilities and ids: the vocabulary is too wide to carry along."""
+
+    network: Any
+    mask_id: int
+    top_k: int
+    allowed: tuple[int, ...] | None
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Of all masks of a batch."""
+        hidden = self.network.encoder(batch.ids, batch.layout, batch.segments)
+        logits = self.network.heads["masked_lm"](hidden, batch.layout, where=batch.ids == self.mask_id)
+        scores = logits.float().softmax(-1)
+        allowed = None if self.allowed is None else torch.tensor(self.allowed, device=scores.device)
+        if allowed is not None:
+            scores = scores[:, allowed]
+        best, ids = scores.topk(min(self.top_k, scores.shape[-1]))
+        if allowed is not None:
+            ids = allowed[ids]
+        return torch.stack([best, ids.float()], 1)  # a float holds every id of a vocabulary below 2²⁴ exactly
 
 
 def _windows(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
@@ -122,7 +119,7 @@ def _filled(text: str, span: tuple[int, int], written: str) -> str:
     return (head if written.startswith(" ") else head.rstrip(" ")) + written.strip() + text[end:]
 
 
-def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> Tensor:
+def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> tuple[int, ...]:
     several = not isinstance(candidates, str) and len(candidates) > 0
     require(several, f"candidates must be a list of at least one word, not {candidates!r}.", BadInput)
     found: dict[int, None] = dict.fromkeys(one for one in candidates if isinstance(one, int))
@@ -135,4 +132,4 @@ def _candidate_ids(tokenizer: Tokenizer, candidates: Sequence[str | int]) -> Ten
         require(known[0] is not None, f"The candidate {word!r} is {told}; {todo}", BadInput)
         require(known[0] != tokenizer.unk_id, f"The candidate {word!r} is not in the model's vocabulary.", BadInput)
         found[int(known[0] or 0)] = None
-    return torch.tensor(list(found))
+    return tuple(found)

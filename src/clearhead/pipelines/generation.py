@@ -15,10 +15,11 @@ from clearhead.decoding.decoder import Decoder, Output, Recorder, as_decoder
 from clearhead.decoding.generate import greedy, sample, stream
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, WrongTask, require
 from clearhead.hub.checkpoint import GENERATION, source_marks
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
+from clearhead.pipelines.results import Written as Written
 from clearhead.pipelines.runner import Item, chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.languages import Around
@@ -231,23 +232,6 @@ class Generator:
 
 
 _HALF = "\ufffd"  # what a character whose bytes are not all there is decoded to
-
-
-@dataclass(frozen=True, slots=True)
-class Written(Record):
-    """New text. `score` is its log probability, of beams for a length of one; `ended`: not cut off by the limit."""
-
-    text: str
-    score: float
-    ended: bool
-    tokens: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"generated": self.text, "score": self.score, "ended": self.ended}
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def generate(

@@ -1,30 +1,20 @@
 """Which of several continuations or answers fits best: multiple choice."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import torch
 
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
+from clearhead.pipelines.results import Choice as Choice
 from clearhead.pipelines.runner import chunks_of_text, inputs_of_pairs, merged, per_sequence, run, through
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 Question = tuple[str, Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice(Record):
-    """The chosen candidate, where it stands among the given ones, and the probability of each, in the given order."""
-
-    text: str
-    index: int
-    score: float
-    scores: tuple[float, ...]
 
 
 def choose(model: "Model", questions: Iterable[Question], progress: Progress | None = None) -> Iterator[Choice]:

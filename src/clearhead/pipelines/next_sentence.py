@@ -3,23 +3,15 @@
 # L = 2: it follows, it does not
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
+from clearhead.pipelines.results import NextSentence as NextSentence
 from clearhead.pipelines.runner import chunks_of_text, inputs_of_pairs, merged, per_sequence, run, through
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
-
-
-@dataclass(frozen=True, slots=True)
-class NextSentence(Record):
-    """Whether the second text follows the first, and the probability that it does."""
-
-    follows: bool
-    probability: float
 
 
 def follows(

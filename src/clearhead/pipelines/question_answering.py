@@ -6,14 +6,18 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
+from clearhead.pipelines.results import Answer as Answer
+from clearhead.pipelines.results import Candidate as Candidate
+from clearhead.pipelines.results import FoundAnswer as FoundAnswer
+from clearhead.pipelines.results import FoundCandidate as FoundCandidate
 from clearhead.pipelines.runner import per_token, read_windows, through
 from clearhead.text import Pieces, Window
 from clearhead.text.windows import cut, room_for
@@ -63,61 +67,6 @@ class SpanTable:
                     return
                 yield place // longest, place // longest + place % longest, value
             given, count = count, min(8 * count, len(flat))
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate(Record):
-    """A possible answer: context[start:end], its probability, and its logit (start + end)."""
-
-    text: str
-    start: int
-    end: int
-    score: float
-    logit: float
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Record):
-    """The best answer, or None for text, start and end where the model abstains; `score` is its probability.
-
-    `candidates` are the n best spans, also when it abstains. `margin` is by how much "no answer" beats the best span:
-    it abstains where that is more than the threshold.
-    """
-
-    text: str | None
-    start: int | None
-    end: int | None
-    score: float
-    null_score: float
-    candidates: tuple[Candidate, ...] = ()
-
-    @property
-    def margin(self) -> float:
-        """The logit of "no answer" less that of the best span; infinite without any span."""
-        return self.null_score - self.candidates[0].logit if self.candidates else math.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        found = Record.to_dict(self)  # slots make another class of this one, which super() does not know
-        return {"answer": found.pop("text"), **found}
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCandidate(Candidate):
-    """A possible answer in one of many documents: `source` names it, and start and end are offsets in it."""
-
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundAnswer(Answer):
-    """The best answer in many documents; `source` names the document that start and end are offsets in.
-
-    The score is the probability of the passage to be the right one times that of the answer in it.
-    """
-
-    candidates: tuple[FoundCandidate, ...] = ()
-    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

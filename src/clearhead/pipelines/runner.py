@@ -6,7 +6,8 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice, repeat, zip_longest
@@ -87,7 +88,7 @@ class Input:
     weight: int = 1
 
 
-Forward = Callable[[Batch], Tensor]  # computes on the device
+Forward = Callable[[Batch], Tensor]  # computes on the device; those that compute the same are equal
 Divide = Callable[[Tensor, Batch], Sequence[Tensor]]  # cuts what it gave, on the host: one tensor for each sequence
 
 
@@ -101,10 +102,50 @@ def per_token(out: Tensor, batch: Batch) -> Sequence[Tensor]:
     return batch.layout.split(out)
 
 
+@dataclass(frozen=True, slots=True)
+class HeadForward:
+    """Runs a network and one of its heads."""
+
+    network: Network
+    head: str
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The head's outputs."""
+        return self.network(self.head, batch.ids, batch.layout, batch.segments)
+
+
 def through(network: Network, head: str) -> Forward:
     """Run the network and one of its heads; refuse a head that it has not."""
     check_head(network, head)
-    return lambda batch: network(head, batch.ids, batch.layout, batch.segments)
+    return HeadForward(network, head)
+
+
+class Queue(Protocol):
+    """Where inputs of many callers are computed together, each caller waiting for its own."""
+
+    def compute(self, module: nn.Module, forward: Forward, divide: Divide, inputs: Sequence[Input]) -> Sequence[Tensor]:
+        """One tensor for each input, in their order."""
+        ...
+
+
+_QUEUE: ContextVar[Queue | None] = ContextVar("queue", default=None)
+
+
+@contextmanager
+def queued_in(queue: Queue) -> Iterator[None]:
+    """Let all that this thread runs be computed by a queue, which fills its batches with what others run, too."""
+    token = _QUEUE.set(queue)
+    try:
+        yield
+    finally:
+        _QUEUE.reset(token)
+
+
+@torch.inference_mode()  # which is a thread's own
+def compute_batch(module: nn.Module, forward: Forward, divide: Divide, inputs: Sequence[Input]) -> Sequence[Tensor]:
+    """Compute some inputs as one packed batch, where the module is: one tensor for each, on the host."""
+    batch = _packed(inputs)
+    return divide(forward(batch.to(next(module.parameters()).device)).float().cpu(), batch)
 
 
 def read_windows(
@@ -142,16 +183,20 @@ def run(
     results = [[torch.empty(0)] * len(item) for item in items]
     left = [len(item) for item in items]
     lengths = [len(one.ids) for one in inputs]
+    if (queue := _QUEUE.get()) is not None:
+        for (i, j), part in zip(places, queue.compute(module, forward, divide, inputs), strict=True):
+            results[i][j] = part
+        if progress is not None and items:
+            progress(len(items))
+        return results
     on_cpu = device.type == "cpu"
     # on a CPU, every thread should have a batch
     share = min(max(-(-sum(lengths) // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
     budget = batch_tokens or (share if on_cpu else _BATCH_TOKENS_GPU)
     groups: list[list[int]] = [group.tolist() for group in group_by_length(lengths, budget)]
 
-    @torch.inference_mode()  # which is a thread's own
     def compute(group: list[int]) -> Sequence[Tensor]:
-        batch = _packed([inputs[i] for i in group])
-        return divide(forward(batch).float(), batch)
+        return compute_batch(module, forward, divide, [inputs[i] for i in group])
 
     def queued() -> Iterator[Sequence[Tensor]]:
         """A GPU gets its next batch before the results of the last are fetched."""

@@ -3,7 +3,6 @@
 # S sentences · D width
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, Protocol, Unpack, cast, overload
 
@@ -12,11 +11,13 @@ from numpy.typing import NDArray
 
 from clearhead.decoding.config import GenerationOptions, check_length, with_beams
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
 from clearhead.models.rnnlm import RecurrentLM
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.generation import Generator, best_or_all
+from clearhead.pipelines.results import Sentence as Sentence
+from clearhead.pipelines.results import Summary as Summary
 from clearhead.pipelines.runner import Use, chunks_of_text, per_text
 from clearhead.pipelines.translation import Rewritten, check_reads, rewrite
 from clearhead.text.sentences import sentence_spans
@@ -25,32 +26,6 @@ _DAMPING = 0.85  # of LexRank (Erkan and Radev 2004), as in PageRank
 _ROUNDS = 100  # 0.85 to the hundredth is below what single precision can tell
 _CENTRAL = 0.85  # how much being central counts in MMR (Carbonell and Goldstein 1998); the rest is being new
 _COPY = 0.95  # a sentence this near to a chosen one says nothing new
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence(Record):
-    """A verbatim slice of the text, text[start:end], and how central it is: 1 is the average."""
-
-    text: str
-    start: int
-    end: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Record):
-    """The chosen sentences, in the order of the text."""
-
-    sentences: tuple[Sentence, ...]
-
-    @property
-    def text(self) -> str:
-        """The sentences with a space between them."""
-        return " ".join(sentence.text for sentence in self.sentences)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"summary": self.text, "sentences": [sentence.to_dict() for sentence in self.sentences]}
 
 
 def summarise(

@@ -5,18 +5,20 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, groupby, pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from clearhead.data.tags import OUTSIDE, are_plain, entity_type
 from clearhead.errors import BadInput, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
+from clearhead.pipelines.results import Labelled as Labelled
+from clearhead.pipelines.results import Tagged as Tagged
 from clearhead.pipelines.runner import per_token, read_windows, through
 from clearhead.text import Tokenizer, Window
 from clearhead.text.encoding import Pieces, Span
@@ -26,17 +28,6 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 _OPENING = re.compile(r"[BSU]-(?=.)")  # an entity starts here, whatever stands before
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled(Record):
-    """A slice of the text with its label and score: text[start:end]."""
-
-    text: str
-    label: str
-    start: int
-    end: int
-    score: float
 
 
 def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
@@ -145,22 +136,6 @@ def _is_word(part: str) -> bool:
 
 
 Strategy = Literal["simple", "first", "average", "max"]
-
-
-@dataclass(frozen=True, slots=True)
-class Tagged(Record):
-    """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
-
-    Plain tags, such as parts of speech, make no entities: no word is outside.
-    Texts are verbatim slices, text[start:end]; of a list of words, offsets count characters of " ".join(words).
-    """
-
-    words: tuple[Labelled, ...]
-    entities: tuple[Labelled, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("entities", "words")}
 
 
 def tag(

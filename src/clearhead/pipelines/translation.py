@@ -10,9 +10,11 @@ from typing import Any
 from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.generation import Generator
+from clearhead.pipelines.results import Part as Part
+from clearhead.pipelines.results import Rewritten as Rewritten
 from clearhead.pipelines.runner import chunks_of_text
 from clearhead.text import Tokenizer
 from clearhead.text.languages import Languages, check_told, tag
@@ -81,26 +83,6 @@ def _cut(sentence: str, starts: Sequence[int], limit: int) -> list[tuple[Span, i
 
 SOURCE_TOKENS = 127  # tokens of a source that is read at once: models for sentences have seen no longer ones
 _SLACK = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Record):
-    """A chunk of the text, what was written for it, and its score as in `Written`."""
-
-    source: str
-    text: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten(Record):
-    """A text written anew, such as its translation, and the parts it was put together from."""
-
-    text: str
-    parts: tuple[Part, ...]
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def rewrite(

@@ -18,7 +18,6 @@ from clearhead.errors import BadCheckpoint, BadInput, NotFound, keywords, rename
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import (
     Progress,
-    Record,
     check_file,
     decompressed,
     html_table,
@@ -29,6 +28,7 @@ from clearhead.io import (
     staged,
     write_json,
 )
+from clearhead.pipelines.results import Hit as Hit
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.passages import LONGEST, cut_passages
@@ -57,21 +57,6 @@ _CANDIDATES = 100  # that each of two rankings puts forward
 _SHOWN = 10  # documents in a notebook
 _FORMAT = 1
 _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class Hit(Record):
-    """A passage that was found: a verbatim slice, document[start:end], of the document that `source` names.
-
-    The score is how probable it is that the passage is what was looked for (hybrid, and all that is reranked), a cosine
-    (vectors), or BM25's, as the search was asked.
-    """
-
-    text: str
-    source: str
-    start: int
-    end: int
-    score: float
 
 
 @keywords

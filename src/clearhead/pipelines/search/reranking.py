@@ -3,7 +3,6 @@
 # L outputs of the head
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.io import Progress, Record
+from clearhead.io import Progress
 from clearhead.pipelines.classification import class_logits
+from clearhead.pipelines.results import Reranked as Reranked
 from clearhead.pipelines.runner import chunks_of_text, listed
 from clearhead.pipelines.search.ranking import probabilities
 
@@ -25,15 +25,6 @@ Query = tuple[str, Iterable[str]]
 # labels that mean yes; of two without names, the second does
 _RELEVANT = ("relevant", "relevance", "entailment", "yes", "true")
 _UNNAMED = (["label_0", "label_1"], ["0", "1"])
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked(Record):
-    """A passage, where it stands among the given ones, and the probability that it is what the query looks for."""
-
-    text: str
-    index: int
-    score: float
 
 
 def rerank(
