@@ -4,10 +4,14 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo model test test-slow test-browser fuzz check format bench clean
+.PHONY: demo model serve test test-slow test-browser test-clients test-ray fuzz check format bench clean
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
+
+# every use over HTTP, at http://127.0.0.1:8643/docs
+serve: .venv/installed-serve
+	$(BIN)/clearhead serve
 
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
@@ -19,6 +23,15 @@ test-slow: .venv/installed-dev
 test-browser: .venv/installed-browser
 	$(BIN)/python tests/browser/chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m browser tests/browser
+
+# the clients of other services, in environments of their own
+test-clients: .venv/installed-dev
+	$(BIN)/python tests/clients/run.py
+
+# a real Ray on this machine; the first time it installs ray[serve]
+test-ray: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[serve,scale]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m slow tests/serve/test_ray.py
 
 # damaged and hostile files, and strings of every kind: make fuzz MINUTES=10 JOBS=16
 MINUTES ?= 1
@@ -55,6 +68,10 @@ clean:
 
 .venv/installed: .venv/torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/installed-serve: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[serve]'
 	touch $@
 
 .venv/installed-dev: .venv/torch pyproject.toml

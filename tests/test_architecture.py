@@ -25,6 +25,7 @@ ROOMS = [
     "inside",
     "serve",
     "studio",
+    "client",
     "clearhead",  # the package itself, which offers names of all rooms above
     "cli",
     "demo",
@@ -78,7 +79,9 @@ def test_model_files_never_import_one_another():
             assert room(target) != "models", f"{path} must not import {target}"
 
 
-@pytest.mark.parametrize("module", ["clearhead", "clearhead.text", "clearhead.errors"])
+@pytest.mark.parametrize(
+    "module", ["clearhead", "clearhead.text", "clearhead.errors", "clearhead.serve.run", "clearhead.client"]
+)
 def test_import_is_quiet_and_light(module):
     script = f"import sys, {module}; print(sorted({{'torch', 'transformers', 'huggingface_hub'}} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
 """A user's script, whose types mypy checks: what each use gives for one text, for many, and for a stream."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import clearhead
+from clearhead.client.client import AsyncClient, Client
+from clearhead.client.connection import ServedModel
 from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.clustering import Cluster, Duplicate
 from clearhead.pipelines.embedding import TokenVectors
@@ -123,6 +125,57 @@ def rewrite(model: clearhead.Model) -> None:
     assert_type(model.summarise("a", abstractive=True, max_new_tokens=9, min_new_tokens=2), Rewritten)
     assert_type(model.summarise(MANY, abstractive=True), list[Rewritten])
     assert_type(model.summarise("a", abstractive=True, num_return_sequences=2), list[Rewritten])
+
+
+def ask(client: Client) -> None:
+    """A service has the same types."""
+    assert_type(client.fill(MASKED, top_k=3), Filled)
+    assert_type(client.fill([MASKED]), list[Filled])
+    assert_type(client.fill(iter([MASKED])), Iterator[Filled])
+    assert_type(client.classify("a", skill="spam", model="built-in"), Classes)
+    assert_type(client.classify([("a", "b")], top_k=1), list[Classes])
+    assert_type(client.zero_shot("a", ["money", "animals"], multi_label=True), Classes)
+    assert_type(client.compare("a", "b"), Classes)
+    assert_type(client.compare("a", MANY), list[Classes])
+    assert_type(client.compare(first=iter(MANY), second="b"), Iterator[Classes])
+    assert_type(client.follows(MANY, "b"), list[NextSentence])
+    assert_type(client.tag([["Ada", "lived"], "in London"]), list[Tagged])
+    assert_type(client.answer(QUESTION, CONTEXT, top_k=2), Answer)
+    assert_type(client.answer(QUESTION, [CONTEXT]), list[Answer])
+    assert_type(client.answer(QUESTION, iter([CONTEXT])), Iterator[Answer])
+    assert_type(client.answer(QUESTION, index="notes"), FoundAnswer)
+    assert_type(client.answer([QUESTION], index="notes"), list[FoundAnswer])
+    assert_type(client.choose("a", ["b", "c"]), Choice)
+    assert_type(client.choose([("a", ["b", "c"])]), list[Choice])
+    assert_type(client.embed(MANY, normalise=True, dimensions=64), NDArray[Any])
+    assert_type(client.search("joy", MANY, top_k=1), list[Hit])
+    assert_type(client.search(["joy"], index="notes"), list[list[Hit]])
+    assert_type(client.rerank("joy", MANY), list[Reranked])
+    assert_type(client.rerank([("joy", MANY)]), list[list[Reranked]])
+    assert_type(client.summarise(CONTEXT, sentences=1), Summary)
+    assert_type(client.summarise(MANY, abstractive=True, max_new_tokens=9), list[Rewritten])
+    assert_type(client.translate("a", tgt_lang="fr"), Rewritten)
+    assert_type(client.translate("a", num_return_sequences=3), list[Rewritten])
+    assert_type(client.generate(MANY, max_new_tokens=4, top_p=0.9, seed=1), list[Written])
+    assert_type(client.stream("a", max_new_tokens=4), Iterator[str])
+    assert_type(client.models(), list[ServedModel])
+    assert_type(client.asynchronous(), AsyncClient)
+
+
+async def ask_later(client: AsyncClient) -> None:
+    """To be awaited, and of an iterator an asynchronous one."""
+    assert_type(await client.fill(MASKED), Filled)
+    assert_type(await client.fill([MASKED], top_k=3), list[Filled])
+    assert_type(client.fill(iter([MASKED])), AsyncIterator[Filled])
+    assert_type(await client.compare("a", MANY), list[Classes])
+    assert_type(await client.answer(QUESTION, CONTEXT), Answer)
+    assert_type(await client.answer([QUESTION], index="notes"), list[FoundAnswer])
+    assert_type(await client.embed("a"), NDArray[Any])
+    assert_type(await client.search("joy", MANY), list[Hit])
+    assert_type(await client.rerank("joy", MANY), list[Reranked])
+    assert_type(await client.summarise(MANY), list[Summary])
+    assert_type(await client.generate("a", num_return_sequences=2), list[Written])
+    assert_type(client.stream("a"), AsyncIterator[str])
 
 
 if __name__ == "__main__":

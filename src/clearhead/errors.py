@@ -72,6 +72,10 @@ class WrongTask(ClearheadError):
     """A use that the loaded checkpoint has no head for."""
 
 
+class Unavailable(ClearheadError):
+    """A service that is not there, is overloaded, or did not answer in time."""
+
+
 def require(condition: bool, message: str, error: type[ClearheadError] = BadConfig) -> None:
     """Raise `error(message)` unless the condition holds."""
     if not condition:

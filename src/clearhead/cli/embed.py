@@ -9,12 +9,12 @@ from typer import Argument, Option
 
 from clearhead.cli.options import (
     CORPUS,
+    AnyModelWithSkill,
     AnyTexts,
     InOption,
     Int8Option,
     JsonOption,
     Loaded,
-    LoadedWithSkill,
     Output,
     RunFolder,
     Shared,
@@ -53,7 +53,7 @@ VectorOptions = Annotated[
 @app.verb
 def embed(
     texts: AnyTexts,
-    model: LoadedWithSkill,
+    model: AnyModelWithSkill,
     out: Annotated[
         Output | None, Written("out", Path | None, Option(None, help="Write all vectors to this .npy file."), "file")
     ],

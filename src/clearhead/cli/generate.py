@@ -1,5 +1,7 @@
 """Verbs that generate text: generate, translate, summarise."""
 
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,19 +10,21 @@ from typer import Option
 from clearhead.cli.options import (
     CHECKPOINT,
     TEXTS,
+    AnyGenerator,
     AnyTexts,
+    AnyTranslator,
     GivenTexts,
     JsonOption,
-    LoadedGenerator,
-    LoadedTranslator,
+    ServerOption,
     Shared,
     Texts,
     Verbs,
+    at_a_service,
     each,
     each_written,
     given,
-    load_summariser,
     note,
+    reach_summariser,
     whole_texts,
 )
 from clearhead.cli.render import Rows, shorten
@@ -62,7 +66,7 @@ GenerationOptions = Annotated[
 def generate(
     *,
     prompts: AnyTexts,
-    model: LoadedGenerator,
+    model: AnyGenerator,
     max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="the model's own, or 128"),
     options: GenerationOptions,
     json: JsonOption = False,
@@ -76,30 +80,38 @@ def generate(
     first = [one.text for one in prompts.first(_PROMPTS)]
     require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)
     if max_new_tokens is not None:
-        _note_limit(model, first, max_new_tokens)
+        if at_a_service(model) is None:
+            _note_limit(model, first, max_new_tokens)
         options["max_new_tokens"] = max_new_tokens
     single = options.get("num_return_sequences", 1) <= 1 and options.get("num_beams", 1) == 1
     if len(first) == 1 and not json and single:
         _print_stream(model, first[0], options)
         return
+    sourced = cache(partial(_is_sourced, model))  # a service is only asked for it where lines are printed
     for prompt, written in each_written("generating", prompts, model.generate, **options):
         for one in written if "num_return_sequences" in options else [written]:
-            yield {"prompt": prompt.text, **one.to_dict()}, [_shown_prompt(model, prompt.text) + one.text]
+            yield {"prompt": prompt.text, **one.to_dict()}, _written_lines(prompt.text, one.text, sourced)
+
+
+def _written_lines(prompt: str, text: str, sourced: Callable[[], bool]) -> Iterator[str]:
+    yield text if sourced() else prompt + text
 
 
 def _print_stream(model: "Model", prompt: str, options: dict[str, Any]) -> None:
     """Print the prompt and what goes on from it, token by token."""
     pieces = model.stream(prompt, **options)
     first = next(pieces, "")  # what is refused is refused now, and nothing was printed
-    typer.echo(_shown_prompt(model, prompt) + first, nl=False)
+    typer.echo(("" if _is_sourced(model) else prompt) + first, nl=False)
     for piece in pieces:
         typer.echo(piece, nl=False)
     typer.echo()
 
 
-def _shown_prompt(model: "Model", prompt: str) -> str:
-    """What stands before a text that was generated: its prompt, unless that is the source of an encoder."""
-    return "" if model.generator.sourced else prompt
+def _is_sourced(model: "Model") -> bool:
+    """Whether what is generated stands alone, since the prompt is the source of an encoder, and not before it."""
+    if (client := at_a_service(model)) is None:
+        return model.generator.sourced
+    return any("translate" in one.uses for one in client.models() if one.id == client.model)
 
 
 def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None:
@@ -115,7 +127,7 @@ def _note_limit(model: "Model", prompts: list[str], max_new_tokens: int) -> None
 def translate(
     *,
     texts: GivenTexts,
-    model: LoadedTranslator,
+    model: AnyTranslator,
     src_lang: str | None = Option(None, "--from", help=_FROM, show_default="built in: that of each text"),
     tgt_lang: str | None = Option(None, "--to", help=_TO, show_default="built in: en, and de for English"),
     num_beams: int | None = Option(
@@ -134,7 +146,7 @@ def translate(
     options |= {"prefix": prefix, **given(src_lang=src_lang, tgt_lang=tgt_lang, num_beams=num_beams)}
     chosen = False  # a target that nobody named is told once
     for text, written in each_written("translating", texts, model.translate, **options):
-        if not chosen and tgt_lang is None:
+        if not chosen and tgt_lang is None and at_a_service(model) is None:
             chosen = _note_direction(model, text.text, src_lang)
         for one in written if "num_return_sequences" in options else [written]:
             found = {"translation": one.text, "parts": one.to_dict()["parts"]}
@@ -174,9 +186,10 @@ def summarise(
     summariser: Annotated[
         tuple["Model", bool],
         Shared(
-            load_summariser,
+            reach_summariser,
             model=(str | None, Option(None, "--model", "-m", help=_SUMMARISER)),
             abstractive=(bool, Option(False, "--abstractive", help=_ABSTRACTIVE)),
+            server=(ServerOption, None),
         ),
     ],
     sentences: int | None = Option(None, help="How many sentences to keep.", show_default="3"),

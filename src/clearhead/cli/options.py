@@ -14,7 +14,7 @@ from itertools import accumulate, chain, islice, tee
 from pathlib import Path
 from threading import Event, Thread, Timer
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast
 
 import typer
 from typer import Argument, Option
@@ -26,6 +26,7 @@ from clearhead.hub.remote import BOX, BUILT_IN, unasked
 from clearhead.io import Progress, check_free_file, check_free_folder, claimed, is_run
 
 if TYPE_CHECKING:
+    from clearhead.client.client import Client
     from clearhead.pipelines.model import Model
     from clearhead.training.loop import TrainResult
 
@@ -581,23 +582,53 @@ def load_model(model: str | None, skill: str | None = None, *, use: str | None =
     return load(unasked(use) if model is None else model, skill=skill)
 
 
-def loaded_for(use: str) -> Shared:
-    """Metadata of a parameter that is the model of a use which has a built-in model of its own."""
-    option = Annotated[str | None, Option("--model", "-m", help=f"{CHECKPOINT} Default: {unasked(use)}.")]
-    return Shared(partial(load_model, use=use), model=(option, None))
+def named_for(use: str) -> Any:
+    """The option --model of a use which has a built-in model of its own."""
+    return Annotated[str | None, Option("--model", "-m", help=f"{CHECKPOINT} Default: {unasked(use)}.")]
 
 
 Loaded = Annotated["Model", Shared(load_model, model=(ModelOption, None))]
 LoadedWithSkill = Annotated["Model", Shared(load_model, model=(ModelOption, None), skill=(SkillOption, None))]
+LoadedGenerator = Annotated["Model", Shared(partial(load_model, use="generate"), model=(named_for("generate"), None))]
+
+# ---- models of a service ------------------------------------------------------------------------------------------
+
+SERVER = "Ask the `clearhead serve` at this address, and load no model here; --model is then an id of the service."
+ServerOption = Annotated[str | None, Option("--server", envvar="CLEARHEAD_SERVER", metavar="URL", help=SERVER)]
+_SERVER: dict[str, tuple[Any, Any]] = {"server": (ServerOption, None)}
 
 
-def load_summariser(model: str | None, abstractive: bool) -> tuple["Model", bool]:
-    """Load what --model names, or the built-in model for this kind of summary, and say which kind it is."""
-    return load_model(model, use="generate" if abstractive else None), abstractive
+def reach_model(model: str | None, server: str | None, skill: str | None = None, *, use: str | None = None) -> "Model":
+    """The model of a service, where --server names one, which has the same methods; else load it."""
+    if server is None:
+        return load_model(model, skill, use=use)
+    from clearhead.client.client import connect
+
+    named = model if skill is None else f"{model or 'built-in'}:{skill}"
+    return cast("Model", connect(server, model=named))
 
 
-LoadedGenerator = Annotated["Model", loaded_for("generate")]
-LoadedTranslator = Annotated["Model", loaded_for("translate")]
+def at_a_service(model: object) -> "Client | None":
+    """The client of a service, where that is what has the methods of a model."""
+    imported = sys.modules.get("clearhead.client.client")  # only for --server
+    return model if imported is not None and isinstance(model, imported.Client) else None
+
+
+AnyModel = Annotated["Model", Shared(reach_model, model=(ModelOption, None), **_SERVER)]
+AnyModelWithSkill = Annotated[
+    "Model", Shared(reach_model, model=(ModelOption, None), skill=(SkillOption, None), **_SERVER)
+]
+AnyGenerator = Annotated[
+    "Model", Shared(partial(reach_model, use="generate"), model=(named_for("generate"), None), **_SERVER)
+]
+AnyTranslator = Annotated[
+    "Model", Shared(partial(reach_model, use="translate"), model=(named_for("translate"), None), **_SERVER)
+]
+
+
+def reach_summariser(model: str | None, abstractive: bool, server: str | None) -> tuple["Model", bool]:
+    """What --model names, or the built-in model for this kind of summary, and which kind it is."""
+    return reach_model(model, server, use="generate" if abstractive else None), abstractive
 
 
 def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
@@ -605,6 +636,8 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
 
     Of few inputs, measuring would take longer than reading: for them the model stays as it is.
     """
+    told = "--int8 is for a model that is loaded here; a service is started with it: clearhead serve --int8"
+    require(at_a_service(model) is None, told, BadInput)
     from clearhead.nn.heads import Network
     from clearhead.pipelines.int8 import sample_size
     from clearhead.pipelines.model import Model

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from clearhead.cli.options import (
     SAID,
+    AnyModelWithSkill,
     GivenTexts,
     Int8Option,
     LoadedWithSkill,
     ModelOption,
+    ServerOption,
     SkillOption,
     Verbs,
     claim,
@@ -26,6 +28,9 @@ from clearhead.cli.options import (
 from clearhead.cli.render import Rows, scored, shorten
 from clearhead.errors import BadInput, require
 
+if TYPE_CHECKING:
+    from clearhead.pipelines.results import Hit
+
 app = Verbs()
 _RERANK = "Let a cross-encoder read the best again. Default: if the model has a skill for it, and the method is hybrid."
 
@@ -37,9 +42,12 @@ def search(
     files: list[Path] | None = Option(
         None, "--in", help="Files or folders to look in: text, HTML, PDF, tables, .jsonl."
     ),
-    index: Path | None = Option(None, help="Save the index here; without --in, the one to search."),
+    index: Path | None = Option(
+        None, help="Save the index here; without --in, the one to search, with --server by its name there."
+    ),
     model: ModelOption = None,
     skill: SkillOption = None,
+    server: ServerOption = None,
     method: str | None = Option(None, help="hybrid, the default, vectors, or bm25 (no model needed)."),
     min_score: float | None = Option(None, help="Show only what scores so much; of hybrid a probability."),
     rerank: bool | None = Option(None, "--rerank/--no-rerank", help=_RERANK, show_default=False),
@@ -52,15 +60,66 @@ def search(
 
     Example: `clearhead search "Can you get medicine for someone pharmacy" --in *.md`
     """
+    queries = [one.text for one in given_texts([query])]
+    places = [*(files or []), *(more or [])]
+    named = bool(places) or index is not None
+    require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
+    wanted: dict[str, Any] = {"top_k": top_k, "method": method, "min_score": min_score, "rerank": rerank}
+    if server is not None:
+        local = {"--int8": int8, "--rerank-with": rerank_with, "--index together with --in": places and index}
+        wrong = next((name for name, given in local.items() if given), None)
+        require(wrong is None, f"{wrong} needs a model that is loaded here; leave it or --server out", BadInput)
+        results = _search_there(server, queries, places, index, {**wanted, "model": model, "skill": skill})
+    else:
+        results = _search_here(
+            queries,
+            places,
+            index,
+            wanted,
+            model=model,
+            skill=skill,
+            rerank_with=rerank_with,
+            int8=int8,
+            overwrite=overwrite,
+        )
+    for asked, hits in zip(queries, results, strict=True):
+        yield (
+            {"query": asked, "results": [hit.to_dict() for hit in hits]},
+            [f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shorten(hit.text, 200)}" for hit in hits]
+            or ["(nothing found)"],
+        )
+
+
+def _search_there(
+    server: str, queries: list[str], places: list[Path], index: Path | None, options: dict[str, Any]
+) -> list[list["Hit"]]:
+    """Search the documents, or an index of the service, by its model."""
+    from clearhead.client.client import connect
+    from clearhead.data.documents import read_documents
+
+    where: dict[str, Any] = {"documents": read_documents(places, note)} if places else {"index": str(index)}
+    return connect(server).search(queries, **where, **options)
+
+
+def _search_here(
+    queries: list[str],
+    places: list[Path],
+    index: Path | None,
+    wanted: dict[str, Any],
+    *,
+    model: str | None,
+    skill: str | None,
+    rerank_with: str | None,
+    int8: bool,
+    overwrite: bool,
+) -> list[list["Hit"]]:
+    """Build the index of the documents, and save it if it has a place, or read a saved one; then search it."""
     from clearhead.data.documents import read_documents
     from clearhead.pipelines.search.index import Index
     from clearhead.pipelines.search.passages import cut_passages
     from clearhead.pipelines.search.reranking import check_reranks
 
-    queries = [one.text for one in given_texts([query])]
-    places = [*(files or []), *(more or [])]
-    named = bool(places) or index is not None
-    require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
+    method, rerank = wanted["method"], wanted["rerank"]
     if method == "bm25":
         wrong = "--int8" if int8 else f"--skill {skill}"
         require(not int8 and skill is None, f"{wrong} is for vectors, and bm25 makes none; leave it out", BadInput)
@@ -87,14 +146,7 @@ def search(
             if index is not None:
                 found.save(index, overwrite=overwrite)
     found = replace(found, model=loaded)  # in 8 bits it has no other skills
-    options: dict[str, Any] = {"method": method, "min_score": min_score, "rerank": rerank, "rerank_with": cross}
-    results = found.search(queries, top_k=top_k, **options)
-    for asked, hits in zip(queries, results, strict=True):
-        yield (
-            {"query": asked, "results": [hit.to_dict() for hit in hits]},
-            [f"{hit.score:.3f}  {hit.source} ({hit.start}–{hit.end})  {shorten(hit.text, 200)}" for hit in hits]
-            or ["(nothing found)"],
-        )
+    return found.search(queries, rerank_with=cross, **wanted)
 
 
 @app.verb
@@ -102,7 +154,7 @@ def rerank(
     *,
     query: Annotated[str, Argument(callback=nonempty, help="What is looked for."), SAID],
     given: GivenTexts,
-    model: LoadedWithSkill,
+    model: AnyModelWithSkill,
     top_k: int | None = Option(None, help="How many passages to show. Default: all."),
 ) -> Rows:
     """Order passages, a line each or with --document a file each, by how probably they are what a query looks for.

@@ -9,15 +9,16 @@ from typer import Argument, Option
 
 from clearhead.cli.options import (
     SAID,
+    AnyModel,
+    AnyModelWithSkill,
     GivenPairs,
     GivenTexts,
     Int8Option,
-    Loaded,
-    LoadedWithSkill,
     Pair,
     SkillOption,
     Text,
     Verbs,
+    at_a_service,
     comma_separated,
     each,
     each_pair,
@@ -41,7 +42,7 @@ app = Verbs()
 _WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
 
 CONTEXT = 'A file to look in, or a folder to search; "-" is stdin (the default).'
-INDEX = "A saved index to look in, as `clearhead search … --index` writes one."
+INDEX = "A saved index to look in, as `clearhead search … --index` writes one; with --server, the name of one there."
 
 
 @app.verb
@@ -51,7 +52,7 @@ def ask(
     texts: Annotated[list[str] | None, Argument(help="Texts to look in; with --context, more files."), SAID] = None,
     files: Annotated[list[str] | None, Option("--context", "--in", help=CONTEXT)] = None,
     index: Annotated[Path | None, Option(help=INDEX)] = None,
-    model: Loaded,
+    model: AnyModel,
     skill: SkillOption = None,
     top_k: int = Option(1, help="How many answers to show, the best first."),
     threshold: float | None = Option(
@@ -64,7 +65,14 @@ def ask(
     """
     # the model with all its skills, since another finds the passages
     options: dict[str, Any] = {"skill": skill, "top_k": top_k, "threshold": threshold}
-    if index is not None or any(Path(name).is_dir() for name in files or ()):
+    folders = [name for name in files or () if Path(name).is_dir()]
+    if (client := at_a_service(model)) is not None and (index is not None or folders):
+        told = f"a service does not search {''.join(folders[:1])!r} of this machine; name files, or its index: --index"
+        require(not folders, f"{told} NAME", BadInput)
+        require(not files and not texts, "give --index or what to look in, not both", BadInput)
+        yield _answered(question, client.answer(question, index=str(index), **options))
+        return
+    if index is not None or folders:
         yield _answered(question, model.answer(question, _searched(index, files, texts, model), **options))
         return
     contexts = whole_texts(texts, files)
@@ -108,7 +116,7 @@ def _answer_lines(found: "Answer", text: str, where: str) -> Iterator[Line]:
 @app.verb
 def fill(
     texts: GivenTexts,
-    model: Loaded,
+    model: AnyModel,
     top_k: int = Option(5, help="How many words to show for each mask."),
     candidates: str | None = Option(None, help="Rank only these words, separated by commas."),
     int8: Int8Option = False,
@@ -133,7 +141,7 @@ def _filled_lines(text: str, found: "Filled") -> Iterator[Line]:
 @app.verb
 def classify(
     texts: GivenTexts,
-    model: LoadedWithSkill,
+    model: AnyModelWithSkill,
     top_k: int | None = Option(None, help="How many labels to show. Default: the best; all with --json."),
     labels: str | None = Option(None, help="Labels of your own, separated by commas, for zero-shot classification."),
     int8: Int8Option = False,
@@ -142,14 +150,14 @@ def classify(
 
     Example: `clearhead classify "Text WIN to 80086 to claim your free prize" --skill spam`
     """
-    from clearhead.pipelines.classification import TEMPLATE
-
     own = [label for label in comma_separated(labels) or [] if label]
     if int8 and labels is None:
         model = quantised(model, "classify", sample(texts))
-    elif int8 and "classes" not in model.able("compare").network.heads:
+    elif int8 and (at_a_service(model) or "classes" not in model.able("compare").network.heads):
         model = quantised(model, "search", sample(texts))  # by vectors
     elif int8:
+        from clearhead.pipelines.classification import TEMPLATE
+
         model = quantised(model, "compare", ((text, TEMPLATE.format(label)) for text in sample(texts) for label in own))
     use: Any = model.classify if labels is None else partial(model.zero_shot, labels=own)
     for one, found in each("classifying", texts, use, top_k=top_k):
@@ -161,7 +169,7 @@ def classify(
 @app.verb
 def tag(
     texts: GivenTexts,
-    model: LoadedWithSkill,
+    model: AnyModelWithSkill,
     aggregation_strategy: str = Option("first", help="How tokens become entities: first, simple, average or max."),
     words: bool | None = Option(None, "--words/--no-words", help=_WORDS, show_default=False),
     int8: Int8Option = False,
@@ -172,18 +180,17 @@ def tag(
     """
     from clearhead.data.tags import are_plain
 
-    plain = are_plain(model.able("tag").labels or ())
-    words = True if words is None and plain else words  # there are no entities to show
     if int8:
         model = quantised(model, "tag", sample(texts))
+    labels = None if at_a_service(model) else model.able("tag").labels or ()
     for one, found in each("tagging", texts, model.tag, aggregation_strategy=aggregation_strategy):
         record = {**one.record(), **found.to_dict()}
         if words is False:
             del record["words"]
-        yield (
-            record,
-            _tag_lines(one, found.words if words else found.entities, found.words if plain else found.entities),
-        )
+        # of a service the labels that are seen: one without a prefix, and no O, tell as much as all of them
+        plain = are_plain([word.label for word in found.words] if labels is None else labels)
+        shown = found.words if words or (words is None and plain) else found.entities  # of plain tags there are none
+        yield record, _tag_lines(one, shown, found.words if plain else found.entities)
 
 
 def _tag_lines(one: Text, listed: Sequence["Labelled"], marks: Sequence["Labelled"]) -> Iterator[Line]:
@@ -197,7 +204,7 @@ def _tag_lines(one: Text, listed: Sequence["Labelled"], marks: Sequence["Labelle
 @app.verb
 def compare(
     pairs: GivenPairs,
-    model: LoadedWithSkill,
+    model: AnyModelWithSkill,
     top_k: int | None = Option(None, help="How many labels to show. Default: all; of a file, the best."),
 ) -> Rows:
     """Classify a pair of texts: entailment, paraphrase, a similarity score, whatever the model was trained for.
@@ -215,7 +222,7 @@ def _compared_lines(one: Pair, scores: list[tuple[str, float]], top_k: int | Non
 
 
 @app.verb
-def follows(pairs: GivenPairs, model: Loaded) -> Rows:
+def follows(pairs: GivenPairs, model: AnyModel) -> Rows:
     """Tell whether the second text follows the first, with the probability that it does: BERT's next sentence.
 
     Examples: `clearhead follows "She opened the umbrella." "It had begun to rain."`,
@@ -232,7 +239,7 @@ def choose(
     *,
     context: Annotated[str, Argument(callback=nonempty, help="What comes before."), SAID],
     candidates: Annotated[list[str], Argument(help="The candidates."), SAID],
-    model: Loaded,
+    model: AnyModel,
 ) -> Rows:
     """Choose the candidate that fits a context best.
 

@@ -1,0 +1,1 @@
+"""A client of a service that `clearhead serve` runs: the methods of a model, without torch."""

@@ -1,0 +1,279 @@
+"""The models of a service by their ids: loaded when first asked, let go by memory, exchanged without a pause."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic, time
+from typing import get_args
+
+from clearhead.errors import BadInput, ClearheadError, near
+from clearhead.hub.remote import BUILT_IN, find, in_the_box, unasked
+from clearhead.hub.skills import Skill, find_skills
+from clearhead.hub.weights import weights_state
+from clearhead.models import RECURRENT_FAMILIES
+from clearhead.nn.heads import Network
+from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.search.index import Index
+from clearhead.serve.perform import ABLE
+from clearhead.serve.settings import Settings
+from clearhead.serve.work import Catalogue, Refusal, Served, Use
+
+log = logging.getLogger(__name__)
+
+BUILT_IN_ID = "built-in"  # the encoder in the package; its skills, and the other models there, after a colon
+INT8_USES = ("classify", "embed", "fill", "tag")  # for which texts are sample enough
+_SAMPLE = 200  # texts on which 8 bits must agree
+
+
+class Registry:
+    """The built-in models and those that a service was started with. Nothing else can be asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        encoder = unasked()
+        built_in = {BUILT_IN_ID if name == encoder else _id(name): name for name in in_the_box()}
+        self._given = list(settings.models)
+        self._sources = {**settings.models, **built_in}
+        self._loaded: dict[str, Model] = {}
+        self._asked: dict[str, float] = {}  # when, by id
+        self._state: dict[str, str] = {}  # of the weights as they were read
+        self._quantised: dict[tuple[str, str], Model] = {}
+        self._indexes: dict[tuple[str, int], Index] = {}  # by name and model
+        self._locks = {name: threading.Lock() for name in [*self._sources, *settings.indexes]}
+        self._sample = _read_sample(settings.int8)
+        self._started = int(time())
+
+    def check(self) -> None:
+        """Refuse a name that leads to no model, before anything is served."""
+        for name in self._given:
+            find(self._sources[name])
+        for folder in self._settings.indexes.values():
+            Index.load(folder)
+
+    def preload(self) -> None:
+        """Load what is asked most: the models that were given, else the built-in one."""
+        for name in self._given or [BUILT_IN_ID]:
+            if name in self._sources:
+                self._model(name)
+        for name in self._settings.indexes:
+            self.index(name, self.model(None, "search")[0])
+
+    @property
+    def loaded(self) -> list[str]:
+        """The ids of the models that are in memory."""
+        return list(self._loaded)
+
+    def model(self, name: str | None, use: str) -> tuple[Model, str]:
+        """The model for a use, with the skill that its id names, and the id; without one, the default for the use."""
+        chosen = self._default(use) if name is None else self._known(name)
+        base, _, skill = chosen.partition(":") if chosen not in self._sources else (chosen, "", "")
+        found = self._model(base)
+        if skill:
+            found = found.skill(skill)
+        self._asked[base] = monotonic()
+        return self._int8(chosen, found, use), chosen
+
+    def index(self, name: str, model: Model) -> Index:
+        """A saved index that the service was started with."""
+        folder = self._settings.indexes.get(name)
+        if folder is None:
+            known = near(name, self._settings.indexes)
+            raise Refusal("not_found", f"there is no index {name[:80]!r} here; {known}", field="index")
+        with self._locks[name]:
+            key = (name, id(model))
+            if key not in self._indexes:
+                self._indexes[key] = Index.load(folder, model)
+            return self._indexes[key]
+
+    def catalogue(self) -> Catalogue:
+        """All ids, and what is known of each."""
+        found: list[Served] = []
+        for name in self._sources:
+            model = self._loaded.get(name)
+            found.append(self._served(name, None, model, list(model_uses(model)) if model else []))
+            for skill, folder in _skills(self._sources[name]).items():
+                uses = list(Skill.read(folder).uses)
+                found.append(self._served(f"{name}:{skill}", name, model and model._learnt.get(str(folder)), uses))
+        default = {use: own for use in get_args(Use) if (own := self._default_or_none(use)) is not None}
+        return Catalogue(
+            models=found,
+            default=default,
+            indexes=list(self._settings.indexes),
+            created=self._started,
+            max_queue_tokens=self._settings.max_queue_tokens,
+        )
+
+    def _served(self, name: str, parent: str | None, model: Model | None, uses: list[str]) -> Served:
+        if model is None or model.family in RECURRENT_FAMILIES:
+            family = None if model is None else model.family
+            return Served(id=name, parent=parent, uses=uses, loaded=model is not None, family=family)
+        sentence = model.checkpoint.sentence
+        return Served(
+            id=name,
+            parent=parent,
+            uses=uses,
+            loaded=True,
+            family=model.family,
+            parameters=model.parameters,
+            max_length=model.encoder.max_length,
+            dimensions=int(getattr(model.encoder, "width", 0)) or None,
+            pooling=None if sentence is None else sentence.pooling,
+            labels=list(model.labels or ()),
+        )
+
+    def let_go(self, used: int) -> None:
+        """Let models go, those first that were not asked longest, while the process uses more than it may."""
+        most = self._settings.max_memory
+        if most is None or used <= most or len(self._loaded) < 2:
+            return
+        oldest = min(self._loaded, key=lambda name: self._asked.get(name, 0.0))
+        with self._locks[oldest]:
+            self._forget(oldest)
+        log.info("let go of model=%s at memory=%d", oldest, used)
+
+    def reload(self) -> None:
+        """Take the new files of every model whose weights have changed; requests that are being answered keep the old.
+
+        What cannot be read is left as it is, and said in the log.
+        """
+        for name in list(self._loaded):
+            source = self._sources[name]
+            if source.startswith(BUILT_IN):
+                continue
+            try:
+                state = weights_state(find(source))
+                if state == self._state.get(name):
+                    continue
+                fresh = self._read(name)
+            except (ClearheadError, OSError) as error:
+                log.warning("model=%s has changed and cannot be read: %s", name, error)
+                self._state[name] = ""  # said once for each change; looked at again with the next
+                continue
+            with self._locks[name]:
+                self._forget(name)
+                self._loaded[name], self._state[name] = fresh, state
+            log.info("exchanged model=%s", name)
+
+    def _forget(self, name: str) -> None:
+        self._loaded.pop(name, None)
+        for key in [key for key in self._quantised if key[0].partition(":")[0] == name]:
+            del self._quantised[key]
+        self._indexes.clear()  # they hold their model
+
+    def _known(self, name: str) -> str:
+        """The id that a client means, or a refusal; "builtin:translator" is what Python calls it."""
+        if name.startswith(BUILT_IN):
+            name = BUILT_IN_ID if name == unasked() else _id(name)
+        base, _, skill = name.partition(":")
+        if name in self._sources or (base in self._sources and skill in _skills(self._sources[base])):
+            return name
+        known = [one for source in self._sources for one in (source, *_ids_of_skills(source, self._sources[source]))]
+        told = f"there is no model {name[:80]!r} here; {near(name, known)}"
+        raise Refusal("unknown_model", told, field="model")
+
+    def _default(self, use: str) -> str:
+        name = self._default_or_none(use)
+        if name is None:
+            raise Refusal("wrong_task", f"no model here can {use}; name one that can with model", field="model")
+        return name
+
+    def _default_or_none(self, use: str) -> str | None:
+        """The first of the models that were given which can do it, else the built-in one for the use."""
+        for name in self._given:
+            if use in model_uses(self._model(name)):
+                return name
+        built_in = unasked(ABLE.get(use, use))
+        name = BUILT_IN_ID if built_in == unasked() else _id(built_in)
+        return name if name in self._sources else None
+
+    def _model(self, name: str) -> Model:
+        with self._locks[name]:
+            if name not in self._loaded:
+                state = weights_state(find(self._sources[name]))
+                self._loaded[name], self._state[name] = self._read(name), state
+                log.info("loaded model=%s", name)
+            return self._loaded[name]
+
+    def _read(self, name: str) -> Model:
+        return load(self._sources[name], device=self._settings.device, dtype=self._settings.dtype)
+
+    def _int8(self, name: str, model: Model, use: str) -> Model:
+        if not self._sample or use not in INT8_USES:
+            return model
+        with self._locks[name if name in self._sources else name.partition(":")[0]]:
+            key = (name, use)
+            if key not in self._quantised:
+                self._quantised[key] = self._quantise(name, model, use)
+            return self._quantised[key]
+
+    def _quantise(self, name: str, model: Model, use: str) -> Model:
+        """The model for a use in 8 bits, or as it is where they change too much."""
+        own = model.able(use)
+        checkpoint = own.checkpoint
+        sample = self._sample
+        if use == "fill":
+            sample = [f"{text} {own.tokenizer.mask_token}" for text in sample]
+        if use == "embed":  # then vectors are compared, whatever heads stand on the encoder
+            checkpoint = replace(checkpoint, network=Network(own.encoder, {}))
+        try:
+            made = Model(checkpoint).quantise(sample)
+        except ClearheadError as error:
+            log.warning("model=%s use=%s stays as it is: %s", name, use, error)
+            return model
+        log.info("model=%s use=%s computes in int8", name, use)
+        return made
+
+
+def model_uses(model: Model) -> Sequence[str]:
+    """The uses of a service that a model can do, by its heads and skills."""
+    if model.family in RECURRENT_FAMILIES:
+        return _writing(model)
+    heads = set(model.network.heads)
+    found = ["tokenise", "detokenise"]
+    found += ["fill"] * ("masked_lm" in heads) + ["choose"] * bool(heads & {"choice", "next_sentence"})
+    found += ["follows"] * ("next_sentence" in heads)
+    found += ["tag"] * ("tags" in heads) + ["answer"] * ("span" in heads)
+    if "classes" in heads:
+        found += ["classify", "compare", "rerank"]
+        found += ["zero-shot"] * any(label.lower().startswith("entail") for label in model.labels or ())
+    if model.writes:
+        found += _writing(model)
+    else:
+        found += ["embed", "embed-tokens", "search", "summarise"]
+    made = set(model.uses)
+    found += [use for use in get_args(Use) if ABLE.get(use, use) in made and use not in found]
+    return found
+
+
+def _writing(model: Model) -> list[str]:
+    if not model.writes:
+        return []
+    return ["generate", *(["translate", "summarise"] if model.generator.sourced else ["summarise"])]
+
+
+def _id(name: str) -> str:
+    return f"{BUILT_IN_ID}:{name.removeprefix(BUILT_IN)}"
+
+
+def _skills(source: str) -> dict[str, Path]:
+    folder = find(source) if source.startswith(BUILT_IN) else Path(source)
+    return find_skills(folder) if folder.is_dir() else {}
+
+
+def _ids_of_skills(name: str, source: str) -> list[str]:
+    return [f"{name}:{skill}" for skill in _skills(source)]
+
+
+def _read_sample(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--int8 {path} cannot be read ({error}); give a text file with a text a line") from None
+    found = [line for line in lines if line.strip()][:_SAMPLE]
+    if not found:
+        raise BadInput(f"--int8 {path} has no text; give a file with a text a line, of the kind that will be read")
+    return found
