@@ -133,10 +133,10 @@ def test_skills_share_the_numbers_of_the_encoder(stand_in):
     assert all(part.requires_grad for part in model.network.parameters())
 
 
-def test_matrices_are_kept_ready_for_the_skills_used_last(stand_in, monkeypatch):
+def test_matrices_are_kept_ready_for_the_skills_used_last(stand_in):
     model = ch.load(stand_in)
     each = sum(part.base.weight.nbytes for part in model.skill("spam").network.modules() if isinstance(part, LoRA))
-    monkeypatch.setattr("clearhead.pipelines.model._READY_BYTES", 2 * each)
+    model.ready_bytes = 2 * each
 
     wanted = {name: model.skill(name).embed(TEXTS[0]) for name in ("spam", "sentiment", "entities")}
     kept = {name: model._learnt[str(model.skills[name])].network for name in wanted}

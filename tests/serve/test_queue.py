@@ -16,7 +16,7 @@ from clearhead.serve.work import Refusal
 def taken(queue: FairQueue[str], budget: int = 1) -> list[str]:
     found = []
     while queue:
-        found += queue.pop(lambda _: budget)
+        found += queue.pop(lambda first, other: budget)
     return found
 
 
@@ -24,7 +24,7 @@ def test_a_single_text_goes_before_the_rest_of_a_long_list():
     queue: FairQueue[str] = FairQueue(lambda item: False)
     for number in range(10):
         queue.push("one client", "list", "embed", 10, f"list {number}")
-    assert queue.pop(lambda _: 1) == ["list 0"]
+    assert queue.pop(lambda first, other: 1) == ["list 0"]
     queue.push("one client", "single", "embed", 10, "single")
     assert taken(queue)[:2] == ["single", "list 1"]
 
@@ -49,6 +49,22 @@ def test_clients_are_counted_by_tokens_not_by_requests():
     assert taken(queue).index("long 1") > 7
 
 
+def test_nobody_waits_for_ever():
+    """A long text behind short ones that keep coming, of one client and of new clients."""
+    for client in (lambda number: "one", lambda number: number):
+        queue: FairQueue[str] = FairQueue(lambda item: False)
+        for number in range(5):
+            queue.push(client(number), number, "embed", 10, "short")
+        queue.push(client(5), "long", "embed", 500, "long")
+        queue.push(client(5), "long", "embed", 500, "long again")
+        seen: list[str] = []
+        for number in range(6, 800):
+            queue.push(client(number), number, "embed", 10, "short")
+            seen += queue.pop(lambda first, other: 0)
+        assert seen.index("long") < 10
+        assert seen.index("long again") < 600
+
+
 def test_a_batch_has_one_key_and_fits_its_budget():
     queue: FairQueue[str] = FairQueue(lambda item: False)
     for number in range(4):
@@ -56,7 +72,7 @@ def test_a_batch_has_one_key_and_fits_its_budget():
         queue.push("b", number, "tag", 30, f"tag {number}")
     batches = []
     while queue:
-        batches.append(queue.pop(lambda _: 70))
+        batches.append(queue.pop(lambda first, other: 70))
     assert [len(batch) for batch in batches] == [2, 2, 2, 2]
     for batch in batches:
         assert len({one.split()[0] for one in batch}) == 1
@@ -79,9 +95,9 @@ def test_nothing_is_lost_or_given_twice():
         client, request, key = (int(one) for one in draw.integers(0, 5, 3))
         queue.push(client, request, key, int(draw.integers(1, 50)), number)
         if draw.random() < 0.4:
-            seen += queue.pop(lambda _: 60)
+            seen += queue.pop(lambda first, other: 60)
     while queue:
-        seen += queue.pop(lambda _: 60)
+        seen += queue.pop(lambda first, other: 60)
     assert sorted(seen) == [number for number in range(2000) if number % 7]
 
 

@@ -148,9 +148,6 @@ def _read_again(
     return load(folder, skill=skill, dtype=dtype, device=device)
 
 
-# Of so many skills at a time are the corrected matrices kept ready to be multiplied with; the others cost what their
-# adapters do, and a few hundredths of a second when they are used again.
-_READY_BYTES = 250_000_000
 _SKILLS_LOCK = Lock()
 if hasattr(os, "register_at_fork"):  # not on Windows; a thread of the parent may be reading a skill
     os.register_at_fork(
@@ -180,6 +177,9 @@ class Model:
         self.checkpoint = checkpoint
         self.network: Any = checkpoint.network  # a `Network`, or one of models.RECURRENT_FAMILIES
         self._folder = folder
+        # Of so many skills at a time are the corrected matrices kept ready to be multiplied with; the others cost what
+        # their adapters do, and a few hundredths of a second when they are used again.
+        self.ready_bytes = 250_000_000
         self._learnt: dict[str, Model] = {}  # a skill is read when it is first used, and shares the encoder's numbers
         self._ready: dict[str, int] = {}  # the bytes that skills used lately take beside these, the last one last
         self._digest: str | None = None
@@ -346,7 +346,7 @@ class Model:
             adapters = (part for part in found.network.modules() if isinstance(part, LoRA))
             taken = self._ready.pop(str(folder), 0) or sum(part.base.weight.nbytes for part in adapters)
             self._ready[str(folder)] = taken
-            while len(self._ready) > 1 and sum(self._ready.values()) > _READY_BYTES:
+            while len(self._ready) > 1 and sum(self._ready.values()) > self.ready_bytes:
                 oldest = next(iter(self._ready))
                 del self._ready[oldest]
                 forget(self._learnt[oldest].network)

@@ -19,7 +19,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import queued_in
 from clearhead.serve.fair import FairQueue
 from clearhead.serve.perform import estimate, fitted, perform, to_write
-from clearhead.serve.queue import Dropped, Ticket, TokenQueue, ending
+from clearhead.serve.queue import Dropped, Speed, Ticket, TokenQueue, ending
 from clearhead.serve.registry import Registry
 from clearhead.serve.settings import Settings
 from clearhead.serve.work import Catalogue, Done, Refusal, Work
@@ -31,7 +31,6 @@ WRITES = ("translate", "generate")
 _READERS, _READERS_GPU = 64, 512  # requests that are tokenised, wait in the queue, or are put together, at a time
 _WRITERS = 2  # threads that decode, at least
 _TOGETHER = 8  # texts that are written together, and so for how long another request waits at the most
-_FIRST_SPEED = 1000.0  # tokens a second, before anything was measured
 _LATE = 0.9  # a request that is expected to wait for so much of its time is not taken
 
 
@@ -41,10 +40,10 @@ class Engine:
     def __init__(self, settings: Settings, registry: Registry, on_batch: Callable[[int, float], None] | None = None):
         self.registry = registry
         gpu = torch.device(settings.device).type == "cuda"
-        self._queue = TokenQueue(gpu=gpu, on_batch=on_batch)
-        most = settings.max_queue_tokens
+        cores, most = torch.get_num_threads(), settings.max_queue_tokens
+        self._queue = TokenQueue(gpu=gpu, threads=cores, on_batch=on_batch)
         self._reading = _Lane(self, most, _READERS_GPU if gpu else _READERS, together=0)
-        self._writing = _Lane(self, most, max(_WRITERS, torch.get_num_threads()), together=_TOGETHER)
+        self._writing = _Lane(self, most, max(_WRITERS, cores), together=_TOGETHER)
 
     def submit(
         self,
@@ -89,7 +88,7 @@ class Engine:
 
     def speed(self, lane: "_Lane") -> float:
         """Tokens a second, as measured lately."""
-        return (self._queue.speed if lane is self._reading else lane.speed) or _FIRST_SPEED
+        return self._queue.speed if lane is self._reading else lane.speed
 
     def run(self, tasks: "list[_Task]", places: list[range]) -> None:
         """Do what the tasks want at these places of their items; several are alike, and written together."""
@@ -239,10 +238,15 @@ class _Lane:
         self._parts: FairQueue[tuple[_Task, range]] = FairQueue(lambda part: self._skipped(part[0]))
         self._closed = False
         self.tokens = 0
-        self.speed = 0.0
+        self._speed = Speed()  # of one thread
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second that all threads together write."""
+        return float(self._speed) * len(self._threads)
 
     def admit(self, task: _Task, timeout: float) -> None:
         """Take a task, or raise why not."""
@@ -273,7 +277,7 @@ class _Lane:
         """End the threads; what has not begun is refused."""
         with self._changed:
             self._closed = True
-            while parts := self._parts.pop(lambda part: 0):
+            while parts := self._parts.pop(lambda first, other: 0):
                 for task, _ in parts:
                     task.fail(ending())
             self._changed.notify_all()
@@ -281,9 +285,6 @@ class _Lane:
             thread.join(timeout=1.0)  # what is being computed ends with the process
 
     def _work(self) -> None:
-        if self._together:
-            torch.get_num_threads()
-            torch.set_num_threads(1)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or bool(self._parts))
@@ -297,10 +298,9 @@ class _Lane:
                 task.started = task.started or started
             self._engine.run([task for task, _ in parts], [part for _, part in parts])
             cost = sum(task.cost * len(part) / len(task.work.items) for task, part in parts)
-            speed = cost * len(self._threads) / max(monotonic() - started, 1e-6)
-            self.speed += (speed - self.speed) * (0.1 if self.speed else 1.0)
+            self._speed.add(cost, monotonic() - started)
 
-    def _budget(self, first: tuple[_Task, range]) -> int:
+    def _budget(self, first: tuple[_Task, range], _: tuple[_Task, range]) -> int:
         task, part = first
         if not self._together or len(part) >= self._together:
             return 0

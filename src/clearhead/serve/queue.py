@@ -23,10 +23,27 @@ from clearhead.serve.work import Refusal
 BATCH_TOKENS = 256
 BITE_TOKENS = 64
 BATCH_TOKENS_GPU = 65_536
+_STEPS = ((64, 8), (256, 16), (float("inf"), 64))  # tokens of a batch are a multiple of the second, up to the first
 _HURRY_TOKENS = 512  # a request of no more than these is in a hurry
 _HURRY_SECONDS = 1.0  # for so long after one, another is expected
 _GPU_THREADS = 2  # one makes the next batch ready while the other's is computed
-_STEADY = 0.05  # the weight of the last batch in the measured speed
+_FIRST_SPEED = 1000.0  # tokens a second, before anything was measured
+_KEPT = 0.98  # how much of what was measured counts still after another batch
+
+
+class Speed:
+    """Tokens a second, by the last batches: large ones count for more, and a slow first one is soon forgotten."""
+
+    def __init__(self) -> None:
+        self._tokens, self._seconds = _FIRST_SPEED, 1.0
+
+    def add(self, tokens: float, seconds: float) -> None:
+        """Take a batch into account."""
+        self._tokens = self._tokens * _KEPT + tokens
+        self._seconds = self._seconds * _KEPT + seconds
+
+    def __float__(self) -> float:
+        return self._tokens / max(self._seconds, 1e-6)
 
 
 def ending() -> Refusal:
@@ -129,7 +146,7 @@ class TokenQueue:
         self._queued = 0  # tokens that were put in and are not yet being computed
         self._computing = 0  # batches
         self._hurry = 0.0  # when somebody in a hurry was here
-        self._speed = 0.0  # tokens a second of one thread
+        self._speed = Speed()  # of one thread
         self._closed = False
         sizes = [self._cores] * _GPU_THREADS if gpu else [1] * self._cores + [self._cores] * (self._cores > 1)
         # torch gives a thread the common number when it first asks, and setting its own sets the common one
@@ -139,7 +156,9 @@ class TokenQueue:
             thread.start()
         ready.wait()
         ready.wait()
-        torch.set_num_threads(self._cores)
+        # OpenMP's threads wait for their next part awake only where they are not more than the cores: the one thread
+        # that takes all cores is quick as long as no other has helpers
+        torch.set_num_threads(1)
 
     @property
     def tokens(self) -> int:
@@ -148,8 +167,8 @@ class TokenQueue:
 
     @property
     def speed(self) -> float:
-        """Tokens a second that all threads together compute, by the last batches; 0 before the first."""
-        return self._speed * (1 if self._gpu else self._cores)
+        """Tokens a second that all threads together compute, by the last batches."""
+        return float(self._speed) * (1 if self._gpu else self._cores)
 
     def put(self, job: _Job) -> None:
         """Put all inputs of a job into the queue, each for itself."""
@@ -171,7 +190,7 @@ class TokenQueue:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-        while batch := self._places.pop(lambda place: BATCH_TOKENS):
+        while batch := self._places.pop(lambda first, other: BATCH_TOKENS):
             for job, _ in batch:
                 job.error = ending()
                 job.done.set()
@@ -200,8 +219,7 @@ class TokenQueue:
                 with self._changed:
                     self._computing -= 1
                     if tokens:
-                        speed = tokens / max(seconds, 1e-6) / (self._cores if wide and not self._gpu else 1)
-                        self._speed += (speed - self._speed) * (_STEADY if self._speed else 1.0)
+                        self._speed.add(tokens, seconds * (self._cores if wide and not self._gpu else 1))
                     self._changed.notify_all()
                 if tokens and self._on_batch is not None:
                     self._on_batch(tokens, seconds)
@@ -221,17 +239,20 @@ class TokenQueue:
             self._queued -= len(job.inputs[number].ids)
         return job.done.is_set()
 
-    def _budget(self, first: Place) -> int:
+    def _budget(self, first: Place, other: Place) -> int:
+        """The tokens of a batch: whoever is in a hurry waits neither for a long batch nor in one."""
         if self._gpu:
             return BATCH_TOKENS_GPU
-        hurry = monotonic() - self._hurry < _HURRY_SECONDS
-        return BITE_TOKENS if hurry and first[0].tokens > _HURRY_TOKENS else BATCH_TOKENS
+        hurried = first[0].tokens <= _HURRY_TOKENS
+        if other[0].tokens <= _HURRY_TOKENS or monotonic() - self._hurry > _HURRY_SECONDS:
+            return BATCH_TOKENS
+        return 0 if hurried else BITE_TOKENS
 
     def _compute(self, batch: Sequence[Place], started: float) -> None:
         for job, _ in batch:
             job.started = job.started or started
         try:
-            self._deliver(batch, _computed(batch))
+            self._deliver(batch, _computed(batch, rounded=not self._gpu))
         except BaseException as error:
             # of a batch that failed, each request is tried by itself: nobody fails for others
             requests = [list(group) for _, group in groupby(sorted(batch, key=_number), key=_number)]
@@ -240,7 +261,7 @@ class TokenQueue:
                 try:
                     if len(requests) == 1:
                         raise error
-                    self._deliver(own, _computed(own))
+                    self._deliver(own, _computed(own, rounded=not self._gpu))
                 except BaseException as its_own:
                     job.error = its_own
                     job.done.set()
@@ -260,7 +281,14 @@ def _number(place: Place) -> int:
     return id(place[0])
 
 
-def _computed(batch: Sequence[Place]) -> Sequence[Tensor]:
+def _computed(batch: Sequence[Place], *, rounded: bool) -> Sequence[Tensor]:
     first = batch[0][0]
     inputs = [job.inputs[place] for job, place in batch]
-    return compute_batch(first.module, first.forward, first.divide, inputs)
+    tokens = sum(len(one.ids) for one in inputs)
+    # oneDNN makes a kernel for each number of rows, and keeps a thousand of them, each with memory of its own. A few
+    # tokens that belong to nobody leave it a few dozen numbers to see.
+    spare = -tokens % next(step for most, step in _STEPS if tokens <= most) if rounded else 0
+    if spare:
+        inputs.append(Input([inputs[0].ids[0]] * spare, [0] * spare))
+    parts = compute_batch(first.module, first.forward, first.divide, inputs)
+    return parts[: len(batch)]

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 BUILT_IN_ID = "built-in"  # the encoder in the package; its skills, and the other models there, after a colon
 INT8_USES = ("classify", "embed", "fill", "tag")  # for which texts are sample enough
+_READY_BYTES = 1_000_000_000  # of skills that are asked in turns
 _SAMPLE = 200  # texts on which 8 bits must agree
 
 
@@ -182,7 +183,7 @@ class Registry:
     def _default_or_none(self, use: str) -> str | None:
         """The first of the models that were given which can do it, else the built-in one for the use."""
         for name in self._given:
-            if use in model_uses(self._model(name)):
+            if use in _made_for(self._model(name)):
                 return name
         built_in = unasked(ABLE.get(use, use))
         name = BUILT_IN_ID if built_in == unasked() else _id(built_in)
@@ -197,7 +198,9 @@ class Registry:
             return self._loaded[name]
 
     def _read(self, name: str) -> Model:
-        return load(self._sources[name], device=self._settings.device, dtype=self._settings.dtype)
+        model = load(self._sources[name], device=self._settings.device, dtype=self._settings.dtype)
+        model.ready_bytes = _READY_BYTES if self._settings.max_memory is None else self._settings.max_memory // 4
+        return model
 
     def _int8(self, name: str, model: Model, use: str) -> Model:
         if not self._sample or use not in INT8_USES:
@@ -241,10 +244,23 @@ def model_uses(model: Model) -> Sequence[str]:
     if model.writes:
         found += _writing(model)
     else:
-        found += ["embed", "embed-tokens", "search", "summarise"]
+        found += _VECTORS
     made = set(model.uses)
     found += [use for use in get_args(Use) if ABLE.get(use, use) in made and use not in found]
     return found
+
+
+_VECTORS = ("embed", "embed-tokens", "search", "summarise")
+
+
+def _made_for(model: Model) -> set[str]:
+    """The uses that a model takes where nobody names one: a classifier can make vectors, and is not meant for them."""
+    uses, labels = set(model_uses(model)), model.labels or ()
+    if model.family in RECURRENT_FAMILIES or not set(model.network.heads) & {"classes", "tags", "span", "choice"}:
+        return uses
+    reads_pairs = len(labels) == 1 or "entailment" in map(str.lower, labels)
+    only = {"classify"} if reads_pairs else {"compare", "rerank"}
+    return uses - (set(_VECTORS) | only if "classes" in model.network.heads else set(_VECTORS))
 
 
 def _writing(model: Model) -> list[str]:
