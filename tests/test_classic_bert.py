@@ -12,9 +12,10 @@ from torch.testing import assert_close
 
 import clearhead as ch
 from clearhead import inside
-from clearhead.studio.app import ENTRIES, create_app
+from clearhead.studio.pages import ENTRIES
 from cli.conftest import run as run
 from inside.models import tokenizer
+from studio.in_process import create_app
 
 BERT = "builtin:bert"
 FIRST, SECOND = "he likes to train", "the animal was too tired"

@@ -247,7 +247,7 @@ def test_what_is_installed_is_there_to_be_installed():
         for found in re.findall(r"(?:clearhead|'\.)\[([a-z,]+)\]", path.read_text(encoding="utf-8"))
         for name in found.split(",")
     }
-    assert asked == {"serve", "scale"}
+    assert asked == {"serve", "scale", "client"}
     assert asked <= set(project["optional-dependencies"])
     torch = re.search(r"ARG TORCH=(\S+)", text("Dockerfile"))
     assert torch is not None

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from built_in import SKILLS
-from clearhead.studio.app import ENTRIES
+from clearhead.studio.pages import ENTRIES
 from studio.runs import add_row
 
 pytestmark = pytest.mark.browser

@@ -267,12 +267,13 @@ class Bench:
 
     def _run_request(self, case: Case) -> None:
         if self.app is None:
-            from clearhead.studio.app import create_app
+            from studio.in_process import create_app
 
             names = [str(self.good[name]) for name in ("bert", "built-in", "gpt2", "marian")]
             self.app = create_app(names)
         body = base64.b64decode(case["body"])
-        messages = [{"type": "http.request", "body": body, "more_body": case["leaves"]}, {"type": "http.disconnect"}]
+        messages = [{"type": "http.request", "body": body, "more_body": case["leaves"]}]
+        messages += [{"type": "http.disconnect"}] if case["leaves"] else []
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:

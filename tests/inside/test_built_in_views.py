@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import clearhead as ch
 from clearhead.inside import senses_of, summed_input, through_layers, why
-from clearhead.studio.app import ENTRIES
+from clearhead.studio.pages import ENTRIES
 from lecture_examples import ANIMAL, BERT_LARGE, PAIRS, SPAM
 
 METHODS = ["attention", "attention rollout", "gradient × input", "integrated gradients", "leave one out"]

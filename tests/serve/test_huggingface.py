@@ -218,9 +218,12 @@ def test_zero_shot_classification_is_a_list_of_labels():
     options = {"labels": ["joy", "anger"], "hypothesis_template": "It is {}.", "multi_label": False}
     assert call.work == Work(use="zero-shot", items=["t"], options=options)
     assert call.answer(done(CLASSES)) == SAID
-    several = asked("zero-shot-classification", {"inputs": ["t"], "parameters": {"candidate_labels": "joy, anger"}})
+    labels = {"candidate_labels": "joy, anger"}
+    several = asked("zero-shot-classification", {"inputs": ["t", "u"], "parameters": labels})
     assert several.work.options == {"labels": ["joy", "anger"], "hypothesis_template": "This example is {}."}
-    assert several.answer(done(CLASSES)) == [SAID]
+    assert several.answer(done(CLASSES, CLASSES)) == [SAID, SAID]
+    alone = asked("zero-shot-classification", {"inputs": ["t"], "parameters": labels})
+    assert alone.answer(done(CLASSES)) == SAID  # as the client in JavaScript sends and reads one text
 
 
 # vectors

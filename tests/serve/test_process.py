@@ -166,6 +166,7 @@ REFUSED = [
     (["--model", "a=./nowhere"], "the folder ./nowhere is not there"),
     (["--index", "a=./nowhere"], "holds no index"),
     (["--api-key", "short"], "fewer than 8 characters"),
+    (["--studio", "--api-key", "a key of some length"], "sends no API key; leave out --studio"),
     (["--tls-cert", "a.pem"], "give both --tls-cert and --tls-key"),
     (["--max-memory", "much"], "is no size"),
     (["--log-format", "xml"], "is text or json"),

@@ -1,9 +1,9 @@
 import pytest
 from starlette.testclient import TestClient
 
-from clearhead.studio.app import create_app
 from inside.models import small
 from pipelines.writers import translator
+from studio.in_process import create_app
 from studio.runs import write_run
 
 # the heads that the uses need, each in a small model

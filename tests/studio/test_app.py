@@ -13,13 +13,13 @@ from clearhead.hub.remote import in_the_box
 from clearhead.inside import by_hand, summed_input, training_runs, why
 from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model, load
-from clearhead.studio.app import ENTRIES, create_app
 from clearhead.studio.entry import Entry
-from clearhead.studio.pages import PAGES
+from clearhead.studio.pages import ENTRIES, PAGES
 from inside.models import small, telling
 from inside.pages import Page
 from pipelines.writers import translator
 from studio.conftest import HEADS
+from studio.in_process import create_app
 from studio.runs import add_row, write_run
 
 TEXT = "the animal was tired"
@@ -127,6 +127,7 @@ def test_starts_and_ends_are_those_of_the_head(client):
         ("/api/look/nothing", {}, 404, "there is no page '/look/nothing'"),
         ("/api/look/step", {"text": TEXT, "token": "street"}, 400, "the token 'street' is not there"),
         ("/api/look/layers", {"text": "animal " * 200}, 400, "tokens, this page shows at most"),
+        ("/api/look/why", {"text": "animal " * 200}, 400, "202 tokens, and this page reads it anew for each of them"),
         ("/api/model", {"model": "other"}, 404, "this studio has no model 'other'"),
         ("/static/../app.py", {}, 404, "clearhead studio"),
         ("/static/%2e%2e%2fapp.py", {}, 404, "clearhead studio"),

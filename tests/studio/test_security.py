@@ -3,10 +3,10 @@
 import pytest
 from starlette.testclient import TestClient
 
-from clearhead.studio.app import create_app
 from clearhead.studio.security import MAX_BODY
 from inside.models import small
 from inside.pages import NASTY, Page
+from studio.in_process import create_app
 
 
 @pytest.mark.parametrize(

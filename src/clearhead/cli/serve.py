@@ -55,6 +55,9 @@ def serve(
     reload_model: bool = Option(
         False, "--reload-model", help="Take a model's new files when they change, without a pause."
     ),
+    studio: bool = Option(
+        False, "--studio", help="Serve the studio too, for browsers: at /, or /studio. Not together with API keys."
+    ),
     log_format: str = Option("text", help="text or json."),
     log_texts: bool = Option(False, "--log-texts", help="Write the texts of requests to the log, too."),
 ) -> None:
@@ -64,6 +67,7 @@ def serve(
     `curl localhost:8643/v1/tag -H 'content-type: application/json' -d '{"text": "Ada Lovelace lived in London."}'`
     """
     try:
+        from clearhead.serve.app import Room
         from clearhead.serve.run import LOOPBACK, check_open, read_keys
         from clearhead.serve.run import serve as run
         from clearhead.serve.settings import Settings, named, size
@@ -91,6 +95,7 @@ def serve(
         api_keys=keys,
         cors_origins=tuple(cors_origin or ()),
         allowed_hosts=hosts,
+        studio=studio,
         log_format=log_format,
         log_texts=log_texts,
     )
@@ -99,7 +104,12 @@ def serve(
     def tell(address: str) -> None:
         typer.echo(f"the service is at {address}, its page of examples at {address}/docs; Ctrl+C ends it", err=True)
 
-    run(settings, host=host, port=port, certificate=tls_cert, key=tls_key, tell=tell)
+    also: list[Room] = []
+    if studio:
+        from clearhead.studio.app import create_app
+
+        also = [create_app(settings.models, deadline=timeout, hosts=hosts)]
+    run(settings, host=host, port=port, certificate=tls_cert, key=tls_key, tell=tell, also=also)
 
 
 def _best_device() -> str:

@@ -18,6 +18,7 @@ def studio(
     ),
     runs: list[Path] | None = Option(None, help="The folder of a training run; give it again for more."),
     port: int | None = Option(None, help="The port. Default: 8642, or a free one."),
+    timeout: float = Option(60.0, min=1, help="Seconds in which a page must be computed; then it is ended."),
     browser: bool = Option(True, "--browser/--no-browser", help="Open the studio in the browser."),
 ) -> None:
     """Open the studio: looking inside and using models, on a page of this machine that nobody else can reach.
@@ -37,4 +38,4 @@ def studio(
     def tell(address: str) -> None:
         typer.echo(f"the studio is at {address}; Ctrl+C ends it")
 
-    serve(model or [], runs or [], port=port, browser=browser, tell=tell)
+    serve(model or [], runs or [], port=port, browser=browser, tell=tell, deadline=timeout)

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clearhead.serve.dialects.cohere import COHERE
@@ -30,6 +31,7 @@ from clearhead.serve.metrics import CONTENT_TYPE, Metrics, span, timing_headers
 from clearhead.serve.openapi import document
 from clearhead.serve.security import Gate, Keys, read_json
 from clearhead.serve.settings import Settings
+from clearhead.serve.waiting import for_client
 from clearhead.serve.work import STATUS, Catalogue, Done, Refusal, Work
 from clearhead.serve.worker import Report, WorkerProcess
 
@@ -71,25 +73,52 @@ class Backend(Protocol):
         ...
 
 
-def create_app(settings: Settings, backend: Backend | None = None) -> "Service":
+class Room(Protocol):
+    """Another application that is served beside, such as the studio: all of these paths are its own.
+
+    Where it has "/", a browser gets that from it, and a program the service's health.
+    """
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Its paths, as routes have them."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        ...
+
+    async def start(self) -> None:
+        """Begin."""
+        ...
+
+    async def stop(self) -> None:
+        """End at once; ended already, do nothing."""
+        ...
+
+
+def create_app(settings: Settings, backend: Backend | None = None, also: Sequence[Room] = ()) -> "Service":
     """Make the application; its lifespan starts a worker process, unless it is given what does the work."""
-    return Service(settings, backend)
+    return Service(settings, backend, also)
 
 
 class Service:
     """The service as an ASGI application. `drain` lets it take no more work, and waits for what is being done."""
 
-    def __init__(self, settings: Settings, backend: Backend | None = None) -> None:
+    def __init__(self, settings: Settings, backend: Backend | None = None, also: Sequence[Room] = ()) -> None:
         self.settings = settings
+        self._also = also
         self.metrics = Metrics()
         self.draining = False
         self.active = 0  # requests that are being answered
         self._bodies = 0  # bytes
         self._backend = backend or WorkerProcess(settings, on_report=self._report, on_loss=self._lost)
         keys = Keys(settings.api_keys)
-        routes = [*self._own_routes(secured=bool(keys)), *self._dialect_routes()]
+        rooms = [(_Page if path == "/" else Route)(path, room) for room in also for path in room.paths]
+        routes = [*rooms, *self._own_routes(secured=bool(keys)), *self._dialect_routes()]
         handlers = dict.fromkeys((Refusal, HTTPException, ClientDisconnect, Exception), self._failed)
         app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app.router.redirect_slashes = False
         self._app: ASGIApp = Gate(
             app, keys=keys, hosts=settings.allowed_hosts, origins=settings.cors_origins, refuse=self._refused
         )
@@ -105,6 +134,8 @@ class Service:
         until = monotonic() + self.settings.grace
         while self.active and monotonic() < until:
             await asyncio.sleep(0.02)
+        for room in self._also:
+            await room.stop()
 
     @property
     def backend(self) -> Backend:
@@ -113,11 +144,14 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        await self._backend.start()
+        every: list[Backend | Room] = [self._backend, *self._also]
+        for one in every:
+            await one.start()
         try:
             yield
         finally:
-            await self._backend.stop()
+            for one in every:
+                await one.stop()
 
     def _report(self, report: Report) -> None:
         catalogue = report.catalogue
@@ -224,6 +258,9 @@ class Service:
         except ClientDisconnect:
             self._log(request, use, 499, started)
             return Response(status_code=400)  # nobody is there to read it
+        except Exception as error:
+            # answered here, since what starlette answers for us closes the connection without saying so
+            return self._said(dialect, _internal(error), use, request, started)
         finally:
             self._bodies -= size
             self.active -= not streaming
@@ -231,16 +268,7 @@ class Service:
     async def _answer(self, request: Request, call: Call, timeout: float, started: float, size: int) -> Response:
         work = call.work
         client = request.scope["client_name"]
-        doing = asyncio.ensure_future(self._backend.perform(work, client=client, timeout=timeout))
-        watching = asyncio.ensure_future(_gone(request))
-        try:
-            await asyncio.wait((doing, watching), return_when=asyncio.FIRST_COMPLETED)
-            if not doing.done():
-                raise ClientDisconnect
-            done = doing.result()
-        finally:
-            watching.cancel()
-            doing.cancel()
+        done = await for_client(request, self._backend.perform(work, client=client, timeout=timeout))
         body = msgspec.json.encode(call.answer(done))
         done = msgspec.structs.replace(done, total_seconds=monotonic() - started)
         self.metrics.done(work.use, done, items=len(work.items))
@@ -300,8 +328,7 @@ class Service:
         if isinstance(error, HTTPException):
             return self._said(_dialect_of(request.url.path), _of_http(error, request), "unknown", request, monotonic())
         if not isinstance(error, Refusal):
-            log.error("a request failed", exc_info=error)
-            error = Refusal("internal", f"the service failed at this ({type(error).__name__}); its log says why")
+            error = _internal(error)
         return self._said(_dialect_of(request.url.path), error, "unknown", request, monotonic())
 
     def _log(
@@ -335,6 +362,16 @@ class Service:
             log.info("%s", " ".join(f"{name}={value}" for name, value in facts.items()))
 
 
+class _Page(Route):
+    """A route for browsers, beside one for programs at the same path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a browser opens it."""
+        match = super().matches(scope)
+        opened = scope.get("method") == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+        return match if opened else (Match.NONE, {})
+
+
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
 
@@ -342,6 +379,11 @@ def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = N
 def _event(content: Any) -> bytes:
     body = content.encode() if isinstance(content, str) else msgspec.json.encode(content)
     return b"data: " + body + b"\n\n"
+
+
+def _internal(error: Exception) -> Refusal:
+    log.error("a request failed", exc_info=error)
+    return Refusal("internal", f"the service failed at this ({type(error).__name__}); its log says why")
 
 
 def _headers(refused: Refusal) -> dict[str, str]:
@@ -390,9 +432,3 @@ def _timeout(request: Request, usual: float) -> float:
         told = f"x-timeout-ms: {given[:40]!r} is no number of milliseconds from 1 to {_MOST_TIMEOUT * 1000:.0f}"
         raise Refusal("invalid", f"{told}; give one, or leave it out", field="x-timeout-ms")
     return seconds
-
-
-async def _gone(request: Request) -> None:
-    """Return when the client has gone."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -6,13 +6,13 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.serve.app import Service, create_app
+from clearhead.serve.app import Room, Service, create_app
 from clearhead.serve.settings import Settings
 
 HOST, PORT = "127.0.0.1", 8643
@@ -28,10 +28,11 @@ def serve(
     certificate: Path | None = None,
     key: Path | None = None,
     tell: Callable[[str], None],
+    also: Sequence[Room] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; `tell` gets the address once work is taken. Raises what keeps it from starting."""
     _log_to_stderr()
-    service = create_app(settings)
+    service = create_app(settings, also=also)
     config = uvicorn.Config(
         service,
         log_config=None,

@@ -71,7 +71,7 @@ class Gate:
     ) -> None:
         self._app = app
         self._keys = keys
-        self._hosts = {host.lower() for host in hosts}
+        self._hosts = [host.lower() for host in hosts]
         self._origins = set(origins)
         self._refuse = refuse
 
@@ -108,9 +108,8 @@ class Gate:
 
     def _check(self, headers: Headers, path: str, origin: str | None, shared: str | None) -> None:
         hosts = headers.getlist("host")
-        name = _host(hosts[0]) if len(hosts) == 1 else ""
         # a name that another site had pointed at this machine would read the answers as its own
-        if "*" not in self._hosts and name not in self._hosts:
+        if not served_host(headers, self._hosts):
             told = f"the host {', '.join(hosts)[:80]!r} is not served here"
             raise Refusal("forbidden", f"{told}; use {sorted(self._hosts)[0]}, or start with --allow-host")
         # a browser says which page asks; without CORS only our own may
@@ -137,9 +136,13 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _host(given: str) -> str:
-    """The name in a Host header, without its port."""
-    return given.rsplit(":", 1)[0].lower() if not given.endswith("]") and ":" in given else given.lower()
+def served_host(headers: Headers, allowed: Sequence[str]) -> bool:
+    """Whether a request names one of these hosts, and no other; "*" is any."""
+    named = headers.getlist("host")
+    name = named[0].lower() if len(named) == 1 else ""
+    if not name.endswith("]"):  # an address of IPv6 without a port
+        name = name.rsplit(":", 1)[0]
+    return "*" in allowed or name in allowed
 
 
 async def _preflight(send: Send) -> None:

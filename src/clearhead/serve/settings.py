@@ -52,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             # clients of NIM put these behind the name of any model
             fits = not name.endswith(("-query", "-passage"))
             require(fits, f"{told}; -query and -passage say which vectors are wanted, so leave them off", BadInput)
+        told = "the studio is opened by a browser, which sends no API key"
+        require(not (self.studio and self.api_keys), f"{told}; leave out --studio, or the keys", BadInput)
         short = [key for key in self.api_keys if len(key) < _SHORTEST_KEY]
         require(not short, f"an API key has fewer than {_SHORTEST_KEY} characters; choose a longer one", BadInput)
 

@@ -1,12 +1,11 @@
 """The process that computes, apart from the one that speaks HTTP: it can be lost, and is then started anew.
 
-Both speak through pipes, in frames of a length and a message in MessagePack. A worker whose parent has gone ends.
+How both speak, and how a lost one is replaced, is in `process`.
 """
 
 import asyncio
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -17,14 +16,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from clearhead.serve.process import ChildProcess, Lost, frame, pipes, read
 from clearhead.serve.settings import Settings
 from clearhead.serve.work import Catalogue, Done, Reason, Refusal, Work
 
 log = logging.getLogger(__name__)
 
-_LENGTH = 4  # bytes that say how long a frame is
 _TICK = 0.5  # seconds between two reports of a worker
-_SILENT = 120.0  # seconds without a report after which a worker counts as lost; loading a large model is silent, too
+_SILENT = 300.0  # seconds without a report after which a worker counts as lost; loading a large model is silent, too
 _LOST = "the worker was lost and is being started again; ask again"
 
 
@@ -100,35 +99,18 @@ Heard = Answer | Refused | Piece | Report | Failed
 _to_worker, _from_worker = msgspec.msgpack.Decoder(Said), msgspec.msgpack.Decoder(Heard)
 
 
-def _frame(message: msgspec.Struct) -> bytes:
-    body = msgspec.msgpack.encode(message)
-    return len(body).to_bytes(_LENGTH, "little") + body
-
-
 # ---- the worker's side --------------------------------------------------------------------------------------------
 
 
 def main() -> None:
     """Be a worker: read what is asked from stdin, write what came of it to stdout, until the parent has gone."""
-    # what anything prints must not get between the frames
-    heard, said = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal it goes to the parent too, which decides
-    start = _read(heard)
+    heard, said = pipes()
+    start = read(heard, _to_worker)
     if not isinstance(start, Start):
         return
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     _Worker(start.settings, said).serve(heard)
     os._exit(0)  # what is still being computed is of no use to anybody
-
-
-def _read(stream: BinaryIO) -> Said | None:
-    head = stream.read(_LENGTH)
-    if len(head) < _LENGTH:
-        return None
-    size = int.from_bytes(head, "little")
-    body = stream.read(size)
-    return _to_worker.decode(body) if len(body) == size else None
 
 
 class _Worker:
@@ -141,7 +123,7 @@ class _Worker:
 
     def say(self, message: Heard) -> None:
         with self._saying, suppress(BrokenPipeError):  # the parent has gone, and so will this process
-            self._said.write(_frame(message))
+            self._said.write(frame(message))
             self._said.flush()
 
     def serve(self, heard: BinaryIO) -> None:
@@ -152,6 +134,7 @@ class _Worker:
         try:
             registry = Registry(self._settings)
             registry.check()
+            # before anything is computed, since this thread would have helpers of its own then
             engine = Engine(self._settings, registry, on_batch=lambda *batch: self._batches.append(batch))
             if self._settings.preload:
                 registry.preload()
@@ -159,7 +142,7 @@ class _Worker:
             self.say(Failed(str(error)))
             return
         threading.Thread(target=self._report, args=(engine,), daemon=True).start()
-        while (message := _read(heard)) is not None:
+        while (message := read(heard, _to_worker)) is not None:
             if isinstance(message, Ask):
                 self._ask(engine, message)
             elif isinstance(message, Cancel) and (ticket := self._tickets.pop(message.id, None)) is not None:
@@ -207,7 +190,7 @@ def resident_memory() -> int:
 # ---- the parent's side --------------------------------------------------------------------------------------------
 
 
-class WorkerProcess:
+class WorkerProcess(ChildProcess[Heard]):
     """A worker as its parent has it: work goes in, what is done comes out, and a lost worker is replaced.
 
     `on_report` is told what the worker reports, `on_loss` that one was lost.
@@ -220,48 +203,17 @@ class WorkerProcess:
         on_report: Callable[[Report], None] = lambda report: None,
         on_loss: Callable[[], None] = lambda: None,
     ) -> None:
-        self._settings = settings
+        super().__init__(__name__, Start(settings), _from_worker, silent=_SILENT)
         self._on_report = on_report
         self._on_loss = on_loss
-        self._process: asyncio.subprocess.Process | None = None
         self._waiting: dict[int, asyncio.Queue[Answer | Refused | Piece]] = {}
         self._number = 0
-        self._ready = asyncio.Event()
-        self._heard = 0.0
-        self._keeping: asyncio.Task[None] | None = None
         self.catalogue: Catalogue | None = None
-        self.failed: str | None = None  # why it cannot start
-
-    @property
-    def ready(self) -> bool:
-        """Whether it would answer now."""
-        return self._ready.is_set()
-
-    @property
-    def pid(self) -> int | None:
-        """The number of its process."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
-
-    async def start(self) -> None:
-        """Start the worker, and keep it going."""
-        self._keeping = asyncio.create_task(self._keep())
-
-    async def wait_until_ready(self) -> None:
-        """Wait until it answers; `failed` says why it never will."""
-        while not self.ready and self.failed is None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), 0.05)
 
     async def stop(self) -> None:
         """End the worker at once; who still waits is refused."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._keeping
-        self._kill()
-        if self._process is not None:
-            await self._process.wait()
-        self._lose("the service is ending; ask again")
+        await super().stop()
+        self._refuse("the service is ending; ask again")
 
     async def perform(self, work: Work, *, client: str, timeout: float) -> Done:
         """Have work done; cancelled, it is dropped. Raises `Refusal`."""
@@ -303,71 +255,31 @@ class WorkerProcess:
                     self._say(Cancel(number))
 
     def _say(self, message: Said) -> None:
-        process = self._process
-        if process is None or process.stdin is None or process.stdin.is_closing():
-            raise Refusal("unavailable", _LOST, retry_after=1.0)
-        process.stdin.write(_frame(message))
+        try:
+            self.say(message)
+        except Lost:
+            raise Refusal("unavailable", _LOST, retry_after=1.0) from None
+        except OverflowError:  # JSON has whole numbers of any size, MessagePack has not
+            raise Refusal("invalid", "a number has more than 64 bits; give a smaller one") from None
 
-    async def _keep(self) -> None:
-        """Start a worker whenever there is none; one that cannot start at all is not tried again."""
-        pause = 0.0
-        while self.failed is None:
-            await asyncio.sleep(pause)
-            started = monotonic()
-            command = [sys.executable, "-c", "from clearhead.serve.worker import main; main()"]
-            pipe = asyncio.subprocess.PIPE
-            try:
-                self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
-            except OSError as error:
-                self.failed = f"the worker cannot be started: {error}"
-                return
-            self._say(Start(self._settings))
-            watch = asyncio.create_task(self._watch())
-            try:
-                await self._listen(self._process)
-            finally:
-                watch.cancel()
-                self._kill()
-            await self._process.wait()
-            self._lose(_LOST)
-            if self.failed is None:
-                log.warning("the worker was lost and is started again")
-                self._on_loss()
-            # one that dies as soon as it lives is given time
-            pause = 0.0 if monotonic() - started > 10 else min(max(2 * pause, 0.1), 10.0)
+    def hear(self, message: Heard) -> bool:
+        """Hand a message on to who waits for it; one that reports can be asked."""
+        if isinstance(message, Report):
+            self.catalogue = message.catalogue or self.catalogue
+            self._on_report(message)
+        elif isinstance(message, Failed):
+            self.failed = message.message
+        elif (waiting := self._waiting.get(message.id)) is not None:
+            waiting.put_nowait(message)
+        return isinstance(message, Report)
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None  # noqa: S101
-        self._heard = monotonic()
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                size = int.from_bytes(await process.stdout.readexactly(_LENGTH), "little")
-                message = _from_worker.decode(await process.stdout.readexactly(size))
-                self._heard = monotonic()
-                if isinstance(message, Report):
-                    self.catalogue = message.catalogue or self.catalogue
-                    self._ready.set()
-                    self._on_report(message)
-                elif isinstance(message, Failed):
-                    self.failed = message.message
-                elif (waiting := self._waiting.get(message.id)) is not None:
-                    waiting.put_nowait(message)
-
-    async def _watch(self) -> None:
-        """End a worker that says nothing any more."""
-        while True:
-            await asyncio.sleep(_TICK)
-            if monotonic() - self._heard > _SILENT:
-                log.error("the worker has said nothing for %d s and is ended", _SILENT)
-                self._kill()
-
-    def _kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-
-    def _lose(self, why: str) -> None:
+    def lose(self) -> None:
         """Refuse all that is waited for."""
-        self._ready.clear()
+        self._refuse(_LOST)
+        if self.failed is None:
+            log.warning("the worker was lost and is started again")
+            self._on_loss()
+
+    def _refuse(self, why: str) -> None:
         for number, waiting in list(self._waiting.items()):
             waiting.put_nowait(Refused(number, "unavailable", why, retry_after=1.0))

@@ -1,110 +1,137 @@
-"""The web application: a handler parses the request, asks the registry in a thread, and renders what comes back."""
+"""The web application: a handler parses the request, has it computed in another process, and sends what comes back."""
 
 import contextlib
-import json
-import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
-from clearhead.errors import BadCheckpoint, ClearheadError, NotFound
-from clearhead.inside.page import View, message_page
-from clearhead.studio.entry import Answer
+from clearhead.errors import ClearheadError, NotFound
+from clearhead.inside.page import message_page
+from clearhead.serve.waiting import for_client
 from clearhead.studio.pages import ENTRIES
 from clearhead.studio.registry import Registry
-from clearhead.studio.security import BodyTooLarge, SecurityMiddleware, read_object
+from clearhead.studio.security import HOSTS, BodyTooLarge, SecurityMiddleware, read_object
+from clearhead.studio.worker import DEADLINE, Backend, Failure, Late, StudioProcess, Unavailable, Wanted, as_json
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+STATUS = {NotFound: 404, BodyTooLarge: 413, Failure: 500, Unavailable: 503, Late: 504}
+HOMES = ("/", "/studio")  # where the service has the first for programs, the second is there
 
 
-def create_app(models: Sequence[str] = (), runs: Sequence[Path] = ()) -> ASGIApp:
-    """Make the application; it opens these models (folders or hub names), the built-in ones, these runs, no others."""
-    registry = Registry(models, runs)
-    static = _static_files()
+def create_app(
+    models: Sequence[str] | Mapping[str, str] = (),
+    runs: Sequence[Path] = (),
+    *,
+    deadline: float = DEADLINE,
+    hosts: Sequence[str] = HOSTS,
+    backend: Backend | None = None,
+) -> "Studio":
+    """Make the application; it opens these models (folders or hub names), the built-in ones, these runs, no others.
 
-    async def shell(request: Request) -> Response:
-        known = request.url.path == "/" or request.url.path in ENTRIES
-        return Response(static["index.html"], 200 if known else 404, media_type="text/html")
+    A mapping gives models names of their own. The lifespan starts the process that computes, each page in `deadline`
+    seconds, unless there is a `backend` that does.
+    """
+    registry = Registry(models, runs)  # for its names: the models are loaded where they compute
+    return Studio(registry, backend or StudioProcess(models, runs, deadline=deadline), hosts)
 
-    async def asset(request: Request) -> Response:
+
+class Studio:
+    """The studio as an ASGI application, and as one that a service has beside its own (see `serve.app.Room`)."""
+
+    paths = (*HOMES, "/static/{name}", "/api/studio", "/api/model", "/api/{kind}/{name}", "/picture/{name}", *ENTRIES)
+
+    def __init__(self, registry: Registry, backend: Backend, hosts: Sequence[str]) -> None:
+        self._registry = registry
+        self._backend = backend
+        self._static = _static_files()
+        app = Starlette(
+            routes=[
+                Route("/static/{name}", self._asset),
+                Route("/api/studio", self._studio),
+                Route("/api/model", self._model),
+                Route("/api/{kind:str}/{name:str}", self._answer, methods=["GET", "POST"]),
+                Route("/picture/{name:str}", self._picture),
+                Route("/{path:path}", self._shell),
+            ],
+            exception_handlers=dict.fromkeys((ClearheadError, HTTPException, ClientDisconnect, Exception), _refused),
+            lifespan=self._lifespan,
+        )
+        self._app = SecurityMiddleware(app, hosts=hosts)  # round everything, so that a failure has its headers too
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the application's life."""
+        await self._app(scope, receive, send)
+
+    async def start(self) -> None:
+        """Start the process that computes."""
+        await self._backend.start()
+
+    async def stop(self) -> None:
+        """End it at once; who still waits is refused."""
+        await self._backend.stop()
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        await self.start()
+        try:
+            yield
+        finally:
+            await self.stop()
+
+    async def _shell(self, request: Request) -> Response:
+        known = request.url.path in HOMES or request.url.path in ENTRIES
+        return Response(self._static["index.html"], 200 if known else 404, media_type="text/html")
+
+    async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in static:
+        if name not in self._static:
             raise HTTPException(404, f"there is no file {name[:80]!r} here")
-        return Response(static[name], media_type=MEDIA_TYPES[Path(name).suffix])
+        return Response(self._static[name], media_type=MEDIA_TYPES[Path(name).suffix])
 
-    async def studio(request: Request) -> Response:
+    async def _studio(self, request: Request) -> Response:
         entries = [entry.to_dict() for entry in ENTRIES.values()]
-        return Answered({"models": registry.models, "runs": len(registry.runs), "entries": entries})
+        return Answered({"models": self._registry.models, "runs": len(self._registry.runs), "entries": entries})
 
-    async def model(request: Request) -> Response:
-        asked = request.query_params
-        page = ENTRIES.get(asked.get("page", ""))
-        return Answered(await run_in_threadpool(registry.about, asked.get("model"), asked.get("skill"), page))
+    async def _model(self, request: Request) -> Response:
+        asked = dict(request.query_params)
+        found = await for_client(request, self._backend.ask("about", asked.get("page", ""), asked))
+        return Response(found, media_type="application/json")
 
-    async def answer(request: Request) -> Response:
-        found = await answered(request)
-        return Answered(found.data if isinstance(found, View) else found)
+    async def _answer(self, request: Request) -> Response:
+        return Response(await self._answered(request, "data"), media_type="application/json")
 
-    async def picture(request: Request) -> Response:
+    async def _picture(self, request: Request) -> Response:
+        page: bytes | str
         status = 200
         try:
-            found = await answered(request)
-            page = found.html if isinstance(found, View) else message_page("this page has no picture")
+            page = await self._answered(request, "html")
         except ClearheadError as error:
             page, status = message_page(str(error)), _status(error)
         # what may run in it, the page says itself
         return HTMLResponse(page, status, {"content-security-policy": "frame-ancestors 'self'"})
 
-    async def answered(request: Request) -> Answer:
+    async def _answered(self, request: Request, wanted: Wanted) -> bytes:
         path = f"/{request.path_params.get('kind', 'look')}/{request.path_params['name']}"
         if path not in ENTRIES:
             raise NotFound(f"there is no page {path[:80]!r}; there are {', '.join(ENTRIES)}")
         given = await read_object(request) if request.method == "POST" else dict(request.query_params)
-        return await run_in_threadpool(registry.answer, ENTRIES[path], given)
-
-    def warm_up() -> None:
-        with contextlib.suppress(ClearheadError):  # what is wrong with the default model, its first page says
-            registry.about()
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # the default model loads while the first page opens
-        threading.Thread(target=warm_up, daemon=True).start()
-        yield
-
-    app = Starlette(
-        routes=[
-            Route("/static/{name}", asset),
-            Route("/api/studio", studio),
-            Route("/api/model", model),
-            Route("/api/{kind:str}/{name:str}", answer, methods=["GET", "POST"]),
-            Route("/picture/{name:str}", picture),
-            Route("/{path:path}", shell),
-        ],
-        exception_handlers=dict.fromkeys((ClearheadError, HTTPException, ClientDisconnect, Exception), _refused),
-        lifespan=lifespan,
-    )
-    return SecurityMiddleware(app)  # round everything, so that a failure has its headers too
+        return await for_client(request, self._backend.ask(wanted, path, given))
 
 
 class Answered(JSONResponse):
-    """An answer in plain ASCII, so that half a surrogate pair in a model's files is no failure; NaN is refused."""
+    """An answer in plain ASCII."""
 
     def render(self, content: Any) -> bytes:
         """The bytes of the answer."""
-        try:
-            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
-        except ValueError:
-            raise BadCheckpoint("the model computes numbers that are not finite; its weights are damaged") from None
+        return as_json(content)
 
 
 def _static_files() -> dict[str, bytes]:
@@ -115,7 +142,7 @@ def _static_files() -> dict[str, bytes]:
 
 
 def _status(error: ClearheadError) -> int:
-    return 404 if isinstance(error, NotFound) else 413 if isinstance(error, BodyTooLarge) else 400
+    return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

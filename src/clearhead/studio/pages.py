@@ -8,7 +8,8 @@ import torch
 
 from clearhead.data.batch import Batch
 from clearhead.data.documents import Document
-from clearhead.errors import BadInput, NotFound, require
+from clearhead.errors import BadInput, InputTooLong, NotFound, require
+from clearhead.inside.attribution import Use
 from clearhead.inside.by_hand import by_hand
 from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
 from clearhead.inside.decoding import decoding
@@ -23,6 +24,8 @@ from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
 from clearhead.studio.entry import Entry, Field
+
+WHY_TOKENS = 128  # with the built-in model some 35 s on one core, half of the deadline
 
 
 def _attention(model: Model, text: str, pair: str | None) -> View:
@@ -40,6 +43,16 @@ def _map(model: Model, word: str, texts: str | None) -> View:
 def lines_of(text: str | None) -> list[str]:
     """Split texts that are given one a line; empty lines are none."""
     return [line.strip() for line in (text or "").splitlines() if line.strip()]
+
+
+def _why(model: Model, text: str, pair: str | None, use: Use | None, target: str | None) -> View:
+    tokens = len(model.tokenizer.encode(text, pair))
+    told = (
+        f"the text has {tokens} tokens, and this page reads it anew for each of them, so it takes at most {WHY_TOKENS}"
+    )
+    todo = "give a part of it, or let `clearhead look why` take its time"
+    require(tokens <= WHY_TOKENS, f"{told}; {todo}", InputTooLong)
+    return why(model, text, pair, use=use, target=target)
 
 
 def _decoding(model: Model, text: str, beams: int, longest: int) -> View:
@@ -132,6 +145,7 @@ def _translate(
 
 
 TEXT = Field("text", "Text", "text", required=True)
+WHY_TEXT = Field("text", f"Text (with the second one, at most {WHY_TOKENS} tokens)", "text", required=True)
 PAIR = Field("pair", "Second text (if any)", "text")
 WORD = Field("word", "Word", required=True)
 TEXTS = Field("texts", "Texts with the word, one a line", "text", required=True)
@@ -169,7 +183,7 @@ PAGES = (
     Entry("/look/step", "What does one head do to one token?", _step, (TEXT, TOKEN, LAYER, HEAD), title="One token"),
     Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR)),
     Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Map of senses"),
-    Entry("/look/why", "Why this answer?", why, (TEXT, PAIR, USE, TARGET)),
+    Entry("/look/why", "Why this answer?", _why, (WHY_TEXT, PAIR, USE, TARGET)),
     Entry(
         "/look/decoding",
         "How does a model write?",

@@ -18,9 +18,12 @@ CACHED = 4  # views; one of a long text takes megabytes
 class Registry:
     """The models and runs that a studio was started with, and the built-in models. Nothing else can be opened."""
 
-    def __init__(self, models: Sequence[str], runs: Sequence[Path]) -> None:
+    def __init__(self, models: Sequence[str] | Mapping[str, str], runs: Sequence[Path]) -> None:
         self.runs = list(runs)
-        self._sources = _named(list(dict.fromkeys([*models, *in_the_box()])) or [unasked()])
+        if isinstance(models, Mapping):  # with names of their own
+            self._sources = {**models, **{name: name for name in in_the_box()}} or {unasked(): unasked()}
+        else:
+            self._sources = _named(list(dict.fromkeys([*models, *in_the_box()])) or [unasked()])
         self._given = list(self._sources)[: len(dict.fromkeys(models))]
         self._loaded: dict[str, Model] = {}
         self._views: dict[str, View] = {}  # the one used last at the end
@@ -32,7 +35,7 @@ class Registry:
         """The names of the models, the default first."""
         return list(self._sources)
 
-    def about(self, name: str | None = None, skill: str | None = None, entry: Entry | None = None) -> dict[str, Any]:
+    def about(self, name: object = None, skill: object = None, entry: Entry | None = None) -> dict[str, Any]:
         """What a page says of a model, or of one of its skills; of the page's own, if none is named."""
         with self._lock:
             name = name or self._default(entry)

@@ -1,6 +1,7 @@
 """Security of the studio: only this machine asks, only its own pages run, no body is endless."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -9,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clearhead.errors import BadInput, valid_text
+from clearhead.serve.security import served_host
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_BODY = 1_000_000  # bytes of a request's body
@@ -32,10 +34,14 @@ class BodyTooLarge(BadInput):
 
 
 class SecurityMiddleware:
-    """Refuses requests that another site sends through the user's browser, and gives every answer its headers."""
+    """Refuses requests that another site sends through the user's browser, and gives every answer its headers.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `hosts` are the names under which this machine is asked; "*" is any.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str] = HOSTS) -> None:
         self._app = app
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -50,18 +56,18 @@ class SecurityMiddleware:
                 headers.setdefault("content-security-policy", POLICY)
             await send(message)
 
-        problem = _problem(Headers(scope=scope), scope["path"])
+        problem = _problem(Headers(scope=scope), scope["path"], self._hosts)
         if problem is None:
             await self._app(scope, receive, send_with_headers)
         else:
             await JSONResponse({"error": problem}, 403)(scope, receive, send_with_headers)
 
 
-def _problem(headers: Headers, path: str) -> str | None:
+def _problem(headers: Headers, path: str, hosts: Sequence[str]) -> str | None:
     # a name that another site had pointed at this machine would read the answers as its own
-    hosts = [host.rsplit(":", 1)[0].lower() for host in headers.getlist("host")]
-    if len(hosts) != 1 or hosts[0] not in HOSTS:
-        return f"the host {', '.join(hosts)[:80]!r} is not this machine; open http://127.0.0.1 with the studio's port"
+    if not served_host(headers, hosts):
+        told = f"the host {', '.join(headers.getlist('host'))[:80]!r} is not this machine"
+        return f"{told}; open http://127.0.0.1 with the studio's port"
     # a link may lead here from anywhere, but only our own pages ask for answers
     foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
     if foreign and path.startswith(("/api/", "/picture/")):

@@ -120,7 +120,8 @@ def _zero_shot(content: dict[str, Any], params: Params) -> Call:
     def answer(done: Done) -> Any:
         scores = (one["scores"] for one in done.results)
         found = [[{"label": label, "score": score} for label, score in one.items()] for one in scores]
-        return _as_asked(found, single)
+        # the client in JavaScript sends one text as a list, and reads the answer as that of one text
+        return _as_asked(found, single or len(items) == 1)
 
     return Call(body.work("zero-shot", items, params, options), answer)
 

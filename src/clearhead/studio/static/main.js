@@ -168,7 +168,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 if (entry) page();
-else if (location.pathname === "/") overview();
+else if (["/", "/studio"].includes(location.pathname)) overview();
 else missing();
 navigate();
 query("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
