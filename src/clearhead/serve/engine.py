@@ -7,7 +7,7 @@ where requests for the same thing are written together. The cores are shared bet
 import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Any
 
@@ -172,6 +172,7 @@ class _Task:
     asked: float = field(default_factory=monotonic)
     started: float = 0.0
     ended: Callable[[], None] = lambda: None
+    lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.left = len(self.work.items)
@@ -183,23 +184,29 @@ class _Task:
         return self.left < 1 or self.ticket.dropped
 
     def deliver(self, places: range, results: list[Any], name: str, cut: int) -> None:
-        """Take some results; with the last one, tell."""
-        for place, result in zip(places, results, strict=True):
-            self.results[place] = result
-            for one in result if isinstance(result, list) else [result]:
-                self.written += one.pop("tokens", 0) if self.work.use == "generate" else 0
-        self.name, self.cut = name, self.cut + cut
-        self.left -= len(places)
-        if self.left < 1:
-            self.finish(self._done())
+        """Take some results; with the last one, tell, unless it was told before why there are none."""
+        with self.lock:  # parts of it may be written side by side
+            if self.left < 1:
+                return
+            for place, result in zip(places, results, strict=True):
+                self.results[place] = result
+                for one in result if isinstance(result, list) else [result]:
+                    self.written += one.pop("tokens", 0) if self.work.use == "generate" else 0
+            self.name, self.cut = name, self.cut + cut
+            self.left -= len(places)
+            if self.left > 0:
+                return
+        self._finish(self._done())
 
     def fail(self, refused: Refusal | None) -> None:
         """Tell why there will be no result, once."""
-        if self.left > 0:
+        with self.lock:
+            if self.left < 1:
+                return
             self.left = 0
-            self.finish(refused)
+        self._finish(refused)
 
-    def finish(self, outcome: Outcome | None) -> None:
+    def _finish(self, outcome: Outcome | None) -> None:
         """Leave the lane, and tell."""
         self.ended()
         if outcome is not None:
@@ -264,14 +271,13 @@ class _Lane:
                 raise Refusal("overloaded", f"{told}; ask again in {after:.1f} s", retry_after=after)
             self.tokens += task.cost
             task.ended = lambda: self._release(task)
-            work, alike = task.work, _alike(task)
-            size = self._together if self._together and alike is not None else len(work.items)
-            for start in range(0, len(work.items), size):
-                part = range(start, min(start + size, len(work.items)))
-                cost = max(task.cost * len(part) // len(work.items), 1)
-                key = object() if alike is None else alike
+            count, key = len(task.work.items), _alike(task) if self._together else _WHOLE
+            size = self._together if isinstance(key, tuple) else count
+            for start in range(0, count, size):
+                part = range(start, min(start + size, count))
+                cost = max(task.cost * len(part) // count, 1)
                 self._parts.push(task.ticket.client, task.ticket, key, cost, (task, part))
-            self._changed.notify(len(work.items))
+            self._changed.notify(count)
 
     def close(self) -> None:
         """End the threads; what has not begun is refused."""
@@ -302,7 +308,7 @@ class _Lane:
 
     def _budget(self, first: tuple[_Task, range], _: tuple[_Task, range]) -> int:
         task, part = first
-        if not self._together or len(part) >= self._together:
+        if len(part) >= self._together:  # also where nothing is taken together
             return 0
         return task.cost * self._together // len(task.work.items)
 
@@ -317,14 +323,16 @@ class _Lane:
             self.tokens -= task.cost
 
 
-def _alike(task: _Task) -> Hashable | None:
-    """What tasks have in common that can be written together; None: nobody else's is like it.
+_WHOLE = "whole"  # the key of tasks that are never taken together
 
-    Draws follow from one text to the next, and what is streamed is written alone.
+
+def _alike(task: _Task) -> Hashable:
+    """What tasks have in common that can be written together; what nobody else's has where they cannot.
+
+    Draws follow from one text to the next, so that they would depend on others, and what is streamed is written alone.
     """
-    options = task.work.options
-    draws = any(name in options for name in ("temperature", "top_k", "top_p", "seed"))
-    if task.piece is not None or draws:
-        return None
-    work = task.work
+    work, options = task.work, task.work.options
+    draws = work.use != "translate" and "num_beams" not in options
+    if task.piece is not None or draws or any(name in options for name in ("temperature", "top_k", "top_p", "seed")):
+        return object()
     return (work.use, work.model, work.too_long, work.max_tokens, msgspec.json.encode(options, order="sorted"))

@@ -23,7 +23,7 @@ from clearhead.serve.work import Refusal
 BATCH_TOKENS = 256
 BITE_TOKENS = 64
 BATCH_TOKENS_GPU = 65_536
-_STEPS = ((64, 8), (256, 16), (float("inf"), 64))  # tokens of a batch are a multiple of the second, up to the first
+_STEPS = ((64, 4), (256, 16), (float("inf"), 64))  # tokens of a batch are a multiple of the second, up to the first
 _HURRY_TOKENS = 512  # a request of no more than these is in a hurry
 _HURRY_SECONDS = 1.0  # for so long after one, another is expected
 _GPU_THREADS = 2  # one makes the next batch ready while the other's is computed
@@ -220,7 +220,8 @@ class TokenQueue:
                     self._computing -= 1
                     if tokens:
                         self._speed.add(tokens, seconds * (self._cores if wide and not self._gpu else 1))
-                    self._changed.notify_all()
+                    if self._places:
+                        self._changed.notify_all()
                 if tokens and self._on_batch is not None:
                     self._on_batch(tokens, seconds)
 

@@ -41,6 +41,7 @@ class Registry:
         self._asked: dict[str, float] = {}  # when, by id
         self._state: dict[str, str] = {}  # of the weights as they were read
         self._quantised: dict[tuple[str, str], Model] = {}
+        self._skills: dict[str, dict[str, Skill]] = {}  # of each model, by name; read once
         self._indexes: dict[tuple[str, int], Index] = {}  # by name and model
         self._locks = {name: threading.Lock() for name in [*self._sources, *settings.indexes]}
         self._sample = _read_sample(settings.int8)
@@ -94,9 +95,9 @@ class Registry:
         for name in self._sources:
             model = self._loaded.get(name)
             found.append(self._served(name, None, model, list(model_uses(model)) if model else []))
-            for skill, folder in _skills(self._sources[name]).items():
-                uses = list(Skill.read(folder).uses)
-                found.append(self._served(f"{name}:{skill}", name, model and model._learnt.get(str(folder)), uses))
+            for skill, about in self._skills_of(name).items():
+                learnt = model and model._learnt.get(str(model.skills.get(skill)))
+                found.append(self._served(f"{name}:{skill}", name, learnt, list(about.uses)))
         default = {use: own for use in get_args(Use) if (own := self._default_or_none(use)) is not None}
         return Catalogue(
             models=found,
@@ -161,16 +162,26 @@ class Registry:
         self._loaded.pop(name, None)
         for key in [key for key in self._quantised if key[0].partition(":")[0] == name]:
             del self._quantised[key]
+        self._skills.pop(name, None)
         self._indexes.clear()  # they hold their model
+
+    def _skills_of(self, name: str) -> dict[str, Skill]:
+        if name not in self._skills:
+            source = self._sources[name]
+            # what is on the hub is looked at when it is loaded
+            folder = find(source) if source.startswith(BUILT_IN) or name in self._loaded else Path(source)
+            self._skills[name] = {skill: Skill.read(path) for skill, path in find_skills(folder).items()}
+        return self._skills[name]
 
     def _known(self, name: str) -> str:
         """The id that a client means, or a refusal; "builtin:translator" is what Python calls it."""
         if name.startswith(BUILT_IN):
             name = BUILT_IN_ID if name == unasked() else _id(name)
         base, _, skill = name.partition(":")
-        if name in self._sources or (base in self._sources and skill in _skills(self._sources[base])):
+        if name in self._sources or (base in self._sources and skill in self._skills_of(base)):
             return name
-        known = [one for source in self._sources for one in (source, *_ids_of_skills(source, self._sources[source]))]
+        skills = [f"{source}:{one}" for source in self._sources for one in self._skills_of(source)]
+        known = [*self._sources, *skills]
         told = f"there is no model {name[:80]!r} here; {near(name, known)}"
         raise Refusal("unknown_model", told, field="model")
 
@@ -194,6 +205,7 @@ class Registry:
             if name not in self._loaded:
                 state = weights_state(find(self._sources[name]))
                 self._loaded[name], self._state[name] = self._read(name), state
+                self._skills.pop(name, None)
                 log.info("loaded model=%s", name)
             return self._loaded[name]
 
@@ -271,15 +283,6 @@ def _writing(model: Model) -> list[str]:
 
 def _id(name: str) -> str:
     return f"{BUILT_IN_ID}:{name.removeprefix(BUILT_IN)}"
-
-
-def _skills(source: str) -> dict[str, Path]:
-    folder = find(source) if source.startswith(BUILT_IN) else Path(source)
-    return find_skills(folder) if folder.is_dir() else {}
-
-
-def _ids_of_skills(name: str, source: str) -> list[str]:
-    return [f"{name}:{skill}" for skill in _skills(source)]
 
 
 def _read_sample(path: str | None) -> list[str]:
