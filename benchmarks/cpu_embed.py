@@ -10,14 +10,10 @@ usage: python benchmarks/cpu_embed.py [--texts FILE] [--count 600] [--threads 2]
 import argparse
 import json
 import os
-import pkgutil
-import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -32,28 +28,11 @@ from transformers.utils import logging as transformers_logging
 import clearhead
 from clearhead.data.batch import group_by_length
 from clearhead.nn.heads import SentenceVector
+from docstrings import docstring_texts
 from real_weights import minilm
 
 Vectors = np.ndarray
 Engine = Callable[[list[str]], Vectors]
-
-
-def docstring_texts() -> list[str]:
-    """Natural English of natural length that every machine has: paragraphs of the standard library's docstrings."""
-    found: dict[str, None] = {}
-    for module in sorted(m.name for m in pkgutil.iter_modules() if m.name in sys.stdlib_module_names):
-        if module.startswith("_") or module in ("antigravity", "this", "idlelib", "turtledemo", "lib2to3"):
-            continue
-        try:
-            names = vars(import_module(module)).values()
-        except Exception:  # a module that this platform cannot import has no docstrings to give
-            continue
-        for doc in sorted({doc for thing in names if isinstance(doc := getattr(thing, "__doc__", None), str)}):
-            for paragraph in re.split(r"\n\s*\n", doc):
-                text = " ".join(paragraph.split())
-                if len(text) > 20 and text[0].isupper():
-                    found[text] = None
-    return list(found)
 
 
 def ours(folder: Path) -> Engine:

@@ -27,7 +27,7 @@ import torch
 import transformers
 
 import clearhead
-from cpu_embed import docstring_texts
+from docstrings import docstring_texts
 from real_weights import minilm
 
 Engine = Callable[[str], np.ndarray]

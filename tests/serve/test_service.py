@@ -230,6 +230,15 @@ def test_where_the_time_went_is_told(service):
     assert headers["cache-control"] == "no-store"
 
 
+def test_a_request_keeps_its_name(service, caplog):
+    caplog.set_level("INFO", "clearhead.serve")
+    found = service.post("/v1/classify", json={"text": TEXT}, headers={"x-request-id": "abc 1"})
+    assert found.headers["x-request-id"] == "abc 1"
+    assert "request_id=abc 1" in caplog.text
+    wrong = service.post("/v1/classify", json={"text": TEXT}, headers={"x-request-id": "a" * 200})
+    assert "x-request-id" not in wrong.headers
+
+
 def test_a_cut_is_told_and_a_refusal_is_one(service):
     long = "the animal was tired " * 60
     cut = service.post(

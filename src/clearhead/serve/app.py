@@ -356,6 +356,8 @@ class Service:
                 facts["texts"] = [str(one)[:200] for one in work.items[:10]]
         if reason is not None:
             facts["reason"] = reason
+        if request.scope.get("request_id") is not None:
+            facts["request_id"] = request.scope["request_id"]
         if self.settings.log_format == "json":
             log.info("%s", json.dumps(facts))
         else:

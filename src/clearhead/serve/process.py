@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _LENGTH = 4  # bytes that say how long a frame is
 _TICK = 0.5  # seconds between two looks at a child that says nothing
-_LIFE = 10.0  # seconds after which the loss of a child is an accident, and not its way to start
+_LONGEST_PAUSE = 10.0  # seconds before another child is started
 
 Heard = TypeVar("Heard")
 
@@ -142,7 +142,7 @@ class ChildProcess(ABC, Generic[Heard]):
         pause = 0.0
         while self.failed is None:
             await asyncio.sleep(pause)
-            started, self._dismissed = monotonic(), False
+            self._dismissed = False
             command = [sys.executable, "-c", f"from {self._module} import main; main()"]
             pipe = asyncio.subprocess.PIPE
             # many threads that allocate make glibc keep an arena for each, and what is freed there stays
@@ -154,16 +154,17 @@ class ChildProcess(ABC, Generic[Heard]):
                 return
             self.say(self._first)
             watch = asyncio.create_task(self._watch())
+            lived = False
             try:
                 await self._listen(self._process)
+                lived = self._dismissed or self.ready
             finally:
                 watch.cancel()
                 self._end()
             await self._process.wait()
             self.lose()
-            # one that dies by itself as soon as it lives is given time
-            lived = self._dismissed or monotonic() - started > _LIFE
-            pause = 0.0 if lived else min(max(2 * pause, 0.1), 10.0)
+            # one that dies before it can be asked is given time
+            pause = 0.0 if lived else min(max(2 * pause, 0.1), _LONGEST_PAUSE)
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None  # noqa: S101

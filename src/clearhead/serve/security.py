@@ -24,6 +24,7 @@ HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 }
 _DEEPEST = 16  # levels of a body: no dialect has more than five
+_LONGEST_ID = 128  # characters
 _CORS_SECONDS = "600"
 
 
@@ -82,6 +83,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         origin = headers.get("origin")
+        request_id = scope["request_id"] = _request_id(headers)
         shared = origin if origin in self._origins or (origin and "*" in self._origins) else None
 
         async def send_with_headers(message: Message) -> None:
@@ -89,6 +91,8 @@ class Gate:
                 own = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     own.setdefault(name, value)
+                if request_id is not None:
+                    own["x-request-id"] = request_id
                 if shared is not None:
                     own["access-control-allow-origin"] = shared
                     own["access-control-expose-headers"] = "retry-after, x-truncated, x-compute-time, x-total-time"
@@ -127,6 +131,12 @@ class Gate:
         if owner is None and not reads:
             raise Refusal("unauthorised", "the API key is wrong or missing; send it as Authorization: Bearer KEY")
         return owner or address
+
+
+def _request_id(headers: Headers) -> str | None:
+    """What the client calls its request, which goes back to it and into the log; None where that is no plain word."""
+    given = headers.get("x-request-id", "")
+    return given if 0 < len(given) <= _LONGEST_ID and given.isascii() and given.isprintable() else None
 
 
 def _netloc(origin: str) -> str:
