@@ -257,7 +257,14 @@ def children(pid: int) -> list[int]:
 def command(*options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """`clearhead studio` in a process, and its port."""
     line = [sys.executable, "-u", "-m", "clearhead", "studio", "--no-browser", "--port", "0", *options]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # what a shell starts behind itself ignores Ctrl-C, and so would its children
+    process = subprocess.Popen(
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         found = re.search(r"http://127.0.0.1:(\d+)/", process.stdout.readline())
         yield process, int(found[1])

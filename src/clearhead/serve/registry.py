@@ -188,7 +188,8 @@ class Registry:
     def _default(self, use: str) -> str:
         name = self._default_or_none(use)
         if name is None:
-            raise Refusal("wrong_task", f"no model here can {use}; name one that can with model", field="model")
+            told = f"no model here can {use}; start the service with one that can: --model NAME=FOLDER"
+            raise Refusal("wrong_task", told, field="model")
         return name
 
     def _default_or_none(self, use: str) -> str | None:
