@@ -26,7 +26,11 @@ def classifier(folder: Path, tmp_path_factory) -> Path:
 
 def test_who_is_asked_where_nobody_is_named(built_in, folder, classifier):
     settings = Settings(models={"classifier": str(classifier), "small": str(folder)})
-    default = Registry(settings).catalogue().default
+    registry = Registry(settings)
+    assert registry.catalogue().default["embed"] == "built-in"
+    assert registry.loaded == []  # to look is not to ask
+    registry.preload()
+    default = registry.catalogue().default
     # a classifier can make vectors and is not meant for them
     assert (default["classify"], default["embed"], default["fill"]) == ("classifier", "small", "small")
     assert (default["tag"], default["compare"], default["answer"]) == ("built-in", "built-in", "built-in")
@@ -41,6 +45,7 @@ def test_models_that_were_not_asked_lately_are_let_go(built_in, folder, classifi
     registry.let_go(used=999)
     assert registry.loaded == ["one", "two"]
     registry.let_go(used=1001)
+    assert registry.catalogue().default["embed"] == "two"  # who knows it still
     assert registry.loaded == ["one"]
     assert registry.model("two", "embed")[0].embed("a").shape == (32,)
     assert registry.loaded == ["one", "two"]

@@ -42,6 +42,7 @@ class Registry:
         self._state: dict[str, str] = {}  # of the weights as they were read
         self._quantised: dict[tuple[str, str], Model] = {}
         self._skills: dict[str, dict[str, Skill]] = {}  # of each model, by name; read once
+        self._made_for: dict[str, set[str]] = {}  # the uses of each model that was loaded once
         self._indexes: dict[tuple[str, int], Index] = {}  # by name and model
         self._locks = {name: threading.Lock() for name in [*self._sources, *settings.indexes]}
         self._sample = _read_sample(settings.int8)
@@ -98,7 +99,8 @@ class Registry:
             for skill, about in self._skills_of(name).items():
                 learnt = model and model._learnt.get(str(model.skills.get(skill)))
                 found.append(self._served(f"{name}:{skill}", name, learnt, list(about.uses)))
-        default = {use: own for use in get_args(Use) if (own := self._default_or_none(use)) is not None}
+        # to look is not to ask: what is not loaded, or was let go, stays so
+        default = {use: own for use in get_args(Use) if (own := self._default_or_none(use, load=False)) is not None}
         return Catalogue(
             models=found,
             default=default,
@@ -156,6 +158,7 @@ class Registry:
             with self._locks[name]:
                 self._forget(name)
                 self._loaded[name], self._state[name] = fresh, state
+                self._made_for[name] = _made_for(fresh)
             log.info("exchanged model=%s", name)
 
     def _forget(self, name: str) -> None:
@@ -192,10 +195,12 @@ class Registry:
             raise Refusal("wrong_task", told, field="model")
         return name
 
-    def _default_or_none(self, use: str) -> str | None:
+    def _default_or_none(self, use: str, *, load: bool = True) -> str | None:
         """The first of the models that were given which can do it, else the built-in one for the use."""
         for name in self._given:
-            if use in _made_for(self._model(name)):
+            if load and name not in self._made_for:
+                self._model(name)
+            if use in self._made_for.get(name, ()):
                 return name
         built_in = unasked(ABLE.get(use, use))
         name = BUILT_IN_ID if built_in == unasked() else _id(built_in)
@@ -206,6 +211,7 @@ class Registry:
             if name not in self._loaded:
                 state = weights_state(find(self._sources[name]))
                 self._loaded[name], self._state[name] = self._read(name), state
+                self._made_for[name] = _made_for(self._loaded[name])
                 self._skills.pop(name, None)
                 log.info("loaded model=%s", name)
             return self._loaded[name]
