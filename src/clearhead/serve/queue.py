@@ -18,8 +18,8 @@ from clearhead.pipelines.runner import Divide, Forward, Input, compute_batch
 from clearhead.serve.fair import FairQueue
 from clearhead.serve.work import Refusal
 
-# Tokens of a batch on a CPU: from some hundred on, more of them are not read faster (docs/benchmarks.md), and whoever
-# comes next waits until one of the cores is free. Beside a client in a hurry, others are read in smaller bites.
+# Tokens of a batch on a CPU: from some hundred on, more of them are hardly read faster, and whoever comes next waits
+# until one of the cores is free. Beside a client in a hurry, others are read in smaller bites.
 BATCH_TOKENS = 256
 BITE_TOKENS = 64
 BATCH_TOKENS_GPU = 65_536
