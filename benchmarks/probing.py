@@ -30,7 +30,8 @@ from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
 from clearhead.nn.recurrent import RecurrentLayers
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.runner import Input, per_token, run
+from clearhead.pipelines.runner import per_token, run
+from clearhead.text.packed import Sequences
 from clearhead.training.loop import train
 from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.classification import TagTokens
@@ -197,8 +198,9 @@ def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
         chosen = range(start, min(start + _WINDOWS, len(encoded)))
         spans = [slice(encoded.offsets[i], encoded.offsets[i + 1]) for i in chosen]
         kinds = [() if encoded.segments is None else encoded.segments[span].tolist() for span in spans]
-        inputs = [[Input(encoded.ids[span].tolist(), kind)] for span, kind in zip(spans, kinds, strict=True)]
-        for i, span, (states,) in zip(chosen, spans, run(model.encoder, layers, per_token, inputs), strict=True):
+        inputs = Sequences.of([encoded.ids[span].tolist() for span in spans], kinds)
+        tables = run(model.encoder, layers, per_token, inputs).split(inputs.lengths.tolist())
+        for i, span, states in zip(chosen, spans, tables, strict=True):
             words = windows.words[span]
             places = before[windows.owners[i]] + words[words >= 0]
             found[torch.from_numpy(places)] = states[torch.from_numpy(words >= 0)].half()

@@ -1,9 +1,11 @@
 """Does memory stay flat? 100,000 requests of mixed uses and lengths, each text another; memory before, during, after.
 
 Lengths are log-uniform from one word to --words; one request in fifty is a list. Growth is counted from a tenth of the
-requests on, when every shape has been seen and what torch keeps is there.
+requests on, when every shape has been seen and what torch keeps is there. With --small a small untrained model is asked
+in the place of the built-in one: then the time goes into what a request passes through, and little of it into products.
 
-usage: python benchmarks/serve_soak.py [--requests 100000] [--minutes 120] [--words 400] [--clients 16] [--json FILE]
+usage: python benchmarks/serve_soak.py [--requests 100000] [--minutes 120] [--words 400] [--clients 16] [--small]
+                                       [--json FILE]
 """
 
 import argparse
@@ -11,12 +13,19 @@ import asyncio
 import json
 import math
 import random
+import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from docstrings import docstring_texts
 from serve_load import Connection, Lost, Seen, Server, clearhead_server, elsewhere, measured, report, run
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from fuzz.serve import SMALL, small_models
 
 USES = ("embed", "classify", "tag", "fill", "compare", "follows", "answer", "zero-shot")
 GROWTH = 0.05  # of what a process held after a tenth of the requests
@@ -30,8 +39,9 @@ def vocabulary() -> list[str]:
 class Texts:
     """Texts of random words, hardly any of which comes twice."""
 
-    def __init__(self, words: list[str], most: int, seed: int = 0) -> None:
+    def __init__(self, words: list[str], most: int, model: str | None = None, seed: int = 0) -> None:
         self.words, self.most, self.rng = words, most, random.Random(seed)
+        self.model = {} if model is None else {"model": model}
 
     def text(self, most: int | None = None) -> str:
         length = math.exp(self.rng.uniform(0, math.log(most or self.most)))
@@ -52,7 +62,7 @@ class Texts:
             body = {"text": f"{self.text(60)} [MASK] {self.text(10)}", "top_k": 2}
         else:
             body = {"text": [self.text(60) for _ in range(rng.randrange(2, 40))] if several else self.text()}
-        return f"/v1/{use}", json.dumps(body).encode()
+        return f"/v1/{use}", json.dumps({**body, **self.model}).encode()
 
 
 async def soak(server: Server, texts: Texts, requests: int, minutes: float, clients: int) -> dict[str, Any]:
@@ -107,10 +117,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120, help="no longer than this")
     parser.add_argument("--words", type=int, default=400)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--small", action="store_true", help="ask a small untrained model")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    texts = Texts(elsewhere(vocabulary), options.words)
-    with clearhead_server("--preload") as server:
+    texts = Texts(elsewhere(vocabulary), options.words, SMALL if options.small else None)
+    with ExitStack() as stack:
+        served = []
+        if options.small:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            elsewhere(small_models, folder)
+            served = ["--model", f"{SMALL}={folder / SMALL}"]
+        server = stack.enter_context(clearhead_server("--preload", *served))
         found = run(soak(server, texts, options.requests, options.minutes, options.clients))
     print({name: value for name, value in found.items() if name != "memory_mb"})
     report(found, options.json)

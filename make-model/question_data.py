@@ -1,15 +1,17 @@
 """The data of the skill `questions`: public sets, and questions without an answer made of those that have one.
 
-usage: python make-model/question_data.py DATA CORPUS OUT MODEL [ARTICLES]
+usage: python make-model/question_data.py DATA CORPUS OUT MODEL [ARTICLES [EVERY]]
 
 Writes what is measured (dev.json), what the scores are calibrated by (calibration.json), and what is learnt
-(train-A.json, …: a file for each of MIXTURES). ARTICLES takes only so many of SQuAD 1.1, for a rehearsal. Twelve
-articles of the development set of SQuAD 1.1 are in the train part of SQuAD 2.0 too: they are learnt from, and measured
-nowhere.
+(train-A.json, …: a file for each of MIXTURES). ARTICLES takes only so many of SQuAD 1.1, those of SQuAD 2.0 first, and
+writes the mixture for a CPU; EVERY only each so many-th question of what is crafted and measured, for a rehearsal.
+Twelve articles of the development set of SQuAD 1.1 are in the train part of SQuAD 2.0 too: they are learnt from, and
+measured nowhere.
 """
 
 import json
 import lzma
+import math
 import random
 import re
 import sys
@@ -25,22 +27,36 @@ import clearhead
 from clearhead.pipelines.model import Model
 from clearhead.studio.examples import EXAMPLES
 from clearhead.text.sentences import split_sentences
+from overlaps import Runs
 from skill_data import FIRST_CONTACT, held_out, words
 
 # of the twelve articles, those that scores are calibrated by: nothing is learnt from them
 CALIBRATION = ("Normans", "Sky_(United_Kingdom)", "Amazon_rainforest")
-# how often each kind of question is learnt in an epoch
-REAL = {"plain": 1, "tydiqa": 1, "twins": 2, "real": 4, "misplaced": 1, "removed": 1, "meanings": 1, "definitions": 1}
-MIXTURES = {
+# how often each kind of question is learnt in an epoch; less than once: of a share of them
+REAL: dict[str, float] = {
+    "plain": 1,
+    "tydiqa": 1,
+    "twins": 2,
+    "real": 4,
+    "misplaced": 1,
+    "removed": 1,
+    "meanings": 1,
+    "definitions": 1,
+}
+MIXTURES: dict[str, dict[str, float]] = {
     "A": REAL,
     "B": REAL | {"crafted": 1, "changed": 1},
     "C": REAL | {"crafted": 1, "changed": 1, "real": 8, "twins": 4},
+    # for a skill that goes on, on a CPU
+    "F": {
+        **{"plain": 0.25, "tydiqa": 0.15, "twins": 1, "real": 2, "crafted": 0.35, "changed": 0.35},
+        **{"misplaced": 0.3, "removed": 0.3, "meanings": 0.15, "definitions": 0.1},
+    },
 }
 CRAFTED = 0.5  # share of SQuAD's questions that a wrong one is made of
 # how often which kind of change is tried first
 KINDS = {"name": 6, "number": 3, "opposite": 6, "negation": 1, "relation": 2}
 PASSAGE = 0.4  # of the changes that can be made in the passage instead of the question
-RUN = 8  # words in a row that no text may share with one that is measured
 MEANINGS = 4000  # of abbreviations
 DEFINITIONS = 2000
 LONGEST = 1200  # characters of a passage of the corpus
@@ -124,23 +140,19 @@ def write(rows: Iterable[Asked], path: Path) -> None:
 
 
 class Unmeasured:
-    """Passes the rows that share no eight words in a row with a text that is measured."""
+    """Passes the rows that share no eight words in a row, or all their few, with a text that is measured."""
 
     def __init__(self, measured: Iterable[str]) -> None:
-        self._runs = {run for text in measured for run in runs(text)}
+        self._measured = Runs(measured)
 
     def __call__(self, rows: Iterable[Asked]) -> Iterator[Asked]:
         known: dict[str, bool] = {}
         for row in rows:
-            if row.context not in known:
-                known[row.context] = self._runs.isdisjoint(runs(row.context))
-            if known[row.context] and self._runs.isdisjoint(runs(row.question)):
+            for text in (row.context, row.question):
+                if text not in known:
+                    known[text] = not self._measured.has(Runs([text]).numbers).any()
+            if known[row.context] and known[row.question]:
                 yield row
-
-
-def runs(text: str) -> Iterator[str]:
-    found = re.findall(r"\w+", text.lower())
-    return (" ".join(found[at : at + RUN]) for at in range(len(found) - RUN + 1))
 
 
 # questions without an answer, of passages as they are
@@ -451,16 +463,17 @@ def main() -> None:
     squad, dev = read(data / "squad/train-v1.1.json"), read(data / "squad/dev-v1.1.json")
     hard, hard_dev = read(data / "squad2/train-part.json"), read(data / "squad2/dev-part.json")
     known = {row.id for row in squad}
-    if len(sys.argv) > 5:
-        some = set(list(dict.fromkeys(row.title for row in squad))[: int(sys.argv[5])])
-        squad = [row for row in squad if row.title in some]
     taken = {row.title for row in hard}
+    if len(sys.argv) > 5:
+        titles = sorted(dict.fromkeys(row.title for row in squad), key=lambda title: title not in taken)
+        some = set(titles[: int(sys.argv[5])])
+        squad = [row for row in squad if row.title in some]
     measured = [row for row in dev if row.title not in taken]
     first_contact = read(FIRST_CONTACT / "questions.json")
     never = [*measured, *hard_dev, *first_contact, *(row for row in hard if row.title in CALIBRATION)]
     slides = [text for shown in EXAMPLES.values() for one in shown for text in one["values"].values()]
     unmeasured = Unmeasured({text for row in never for text in (row.question, row.context)} | set(map(str, slides)))
-    fewer = 40 if len(sys.argv) > 5 else 1
+    fewer = int(sys.argv[6]) if len(sys.argv) > 6 else 1
     write(measured[::fewer], out / "dev.json")
     write([row for row in hard if row.title in CALIBRATION][::fewer], out / "calibration.json")
 
@@ -486,9 +499,17 @@ def main() -> None:
     }
     for kind, rows in kinds.items():
         write(rows, out / f"kinds/{kind}.json")
-    for name, times in MIXTURES.items():
-        learnt = ((row, n) for kind, often in times.items() for n in range(often) for row in kinds[kind])
-        write((replace(row, id=f"{row.id}/{n}") for row, n in learnt), out / f"train-{name}.json")
+    chosen = {name: one for name, one in MIXTURES.items() if len(sys.argv) > 6 or (name == "F") == (len(sys.argv) > 5)}
+    for name, times in chosen.items():
+        write(mixed(kinds, times), out / f"train-{name}.json")
+
+
+def mixed(kinds: dict[str, list[Asked]], times: dict[str, float]) -> Iterator[Asked]:
+    """The questions of an epoch, each time under an id of its own."""
+    for kind, often in times.items():
+        for n in range(math.ceil(often)):
+            share = min(often - n, 1.0)
+            yield from (replace(row, id=f"{row.id}/{n}") for row in kinds[kind] if held_out(f"{row.id}/{n}", share))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ROOMS = [
     "decoding",
     "pipelines",
     "evaluation",
+    "bulk",
     "training",
     "inside",
     "serve",

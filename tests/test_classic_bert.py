@@ -140,7 +140,7 @@ def test_every_page_of_the_studio_opens_with_it_or_says_why_not(path):
         "/use/follows": {"first": FIRST, "second": SECOND},
     }.get(path) or (dict(entry.examples[0]["values"]) if entry.examples else {})
     found = client.post(f"/api{path}", json=values)
-    able = entry.head in (None, "masked_lm", "next_sentence")
+    able = entry.head in (None, "masked_lm", "next_sentence") and path != "/look/heads"  # of which it has none
     # a page that writes looks for a writer in the box, and this one has none
     refused = 404 if entry.head == "causal_lm" else 400
     assert found.status_code == (200 if able else refused), found.text

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -253,3 +254,23 @@ print(last - 1)
 def test_killed_at_every_call_for_real(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 10
+
+
+def test_a_run_that_torchrun_started_again_waits_for_the_lock_of_the_dead(tmp_path, monkeypatch):
+    taken, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with claimed(tmp_path / "run"):
+            taken.set()
+            leave.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+    with pytest.raises(BadInput, match="is being written to by another process"), claimed(tmp_path / "run", run=True):
+        pass
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
+    monkeypatch.setattr(io, "_LOOK", 0.01)
+    threading.Timer(0.1, leave.set).start()
+    with claimed(tmp_path / "run", run=True):
+        holder.join()

@@ -151,6 +151,15 @@ def test_a_passage_loses_the_sentences_that_answer(tool):
     assert left.answers == ()
 
 
+def test_an_epoch_has_each_kind_of_question_as_often_as_it_says(tool):
+    data = tool("question_data")
+    rows = [data.Asked(str(n), "x", "Who?", "Anna ruled.") for n in range(400)]
+    found = [row.id for row in data.mixed({"plain": rows, "real": rows[:3]}, {"plain": 0.25, "real": 2, "other": 0})]
+    assert found[-6:] == ["0/0", "1/0", "2/0", "0/1", "1/1", "2/1"]
+    assert 60 < len(found) - 6 < 140
+    assert len(list(data.mixed({"plain": rows}, {"plain": 1.5}))) > 500
+
+
 def test_a_changed_passage_still_has_its_answer_in_place(tool):
     data = tool("question_data")
     text = "In 1905 Lise Meitner came to Vienna. Meitner left in 1907."
@@ -198,6 +207,13 @@ def test_what_shares_eight_words_with_a_measured_text_is_not_learnt(tool):
     kept = data.Asked("1", "x", "Why?", "One two three four five six seven.")
     lost = data.Asked("2", "x", "Why?", "And two three four five six seven eight nine.")
     assert list(unmeasured([kept, lost])) == [kept]
+
+
+def test_a_short_question_that_is_measured_is_not_learnt_of_another_passage(tool):
+    data = tool("question_data")
+    unmeasured = data.Unmeasured(["What does NUS mean?", "A passage of more than eight words, which nobody else has."])
+    kept = data.Asked("1", "x", "What does NUS stand for?", "It is far away.")
+    assert list(unmeasured([kept, data.Asked("2", "x", "what does NUS mean", "It is far away.")])) == [kept]
 
 
 def test_a_skill_learns_when_to_give_no_answer(stand_in, tmp_path, tool, monkeypatch):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from clearhead.bulk.worker import Worker as Worker
     from clearhead.client.client import connect as connect
     from clearhead.errors import ClearheadError as ClearheadError
     from clearhead.inside.trace import trace as trace
@@ -37,6 +38,7 @@ _HOMES = {
     "ModernBertConfig": "clearhead.models.modernbert",
     "RobertaConfig": "clearhead.models.roberta",
     "Tokenizer": "clearhead.text",
+    "Worker": "clearhead.bulk.worker",
     "connect": "clearhead.client.client",
     "load": "clearhead.pipelines.model",
     "pipeline": "clearhead.pipelines.compat.pipeline",

@@ -8,13 +8,15 @@ import importlib
 import io
 import json
 import lzma
+import math
 import os
 import re
 import shutil
 import stat
 import sys
+import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from fnmatch import fnmatch
@@ -289,6 +291,22 @@ def write_json(content: object, path: Path, **how: Any) -> None:
         path.write_text(json.dumps(content, **{"indent": 2, **how}) + "\n", encoding="utf-8")
 
 
+def as_json_line(record: object) -> str:
+    """One line of JSON; a number that is not finite is null, since JSON has no word for it."""
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(record), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def write_text(text: str, path: Path, *, overwrite: bool = False) -> None:
     """Write a file that a user named, whole or not at all."""
     with staged_file(path, overwrite=overwrite) as stage:
@@ -311,16 +329,27 @@ def naming(path: Path) -> Iterator[None]:
 _SAVING, _REPLACED = ".saving-", ".replaced-"  # what is not yet there, and what is there no longer
 # the file that makes a folder what it is goes there last, so that half of a model is never taken for one
 _DECIDING = ("manifest.json", "index.json", "skill.json", "tokenizer_config.json", "vocabulary.json", "config.json")
-# with one of these or of those, a folder is somebody's model, tokenizer, index or run
-_TELLING = ("*.safetensors", "tokenizer.json", "vocab.txt", "vocab.json")
+# with one of these or of those, a folder is somebody's model, tokenizer, index, run or bulk run
+_TELLING = ("*.safetensors", "tokenizer.json", "vocab.txt", "vocab.json", "_manifest.json")
 _BESIDE = (  # what else belongs to such a one, and goes with it
     *("*.safetensors.index.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("merges.txt", "*.spm", "spiece.model", "modules.json", "config_sentence_transformers.json"),
-    *("sentence_bert_config.json", "1_Pooling", "2_Normalize", "documents.jsonl", "words.json", "skills"),
+    *(
+        "sentence_bert_config.json",
+        "1_Pooling",
+        "2_Normalize",
+        "documents.jsonl",
+        "words.json",
+        "index.usearch",
+        "skills",
+    ),
 )
 _RUN = ("README.md", "run", "corpus", "generator")  # which stay where a run goes on
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}  # of a file system that has none
+
+# seconds until a file server lets go of what a machine held that was lost: NFS leases last 90
+_TAKE_OVER, _LOOK = 150.0, 0.2
 
 _held: dict[Path, int] = {}  # what this process writes to, and the thread that does
 
@@ -416,17 +445,19 @@ _WAY_OUT = "choose another name, or replace it with --overwrite (in Python overw
 
 
 @contextmanager
-def claimed(target: Path) -> Iterator[None]:
+def claimed(target: Path, *, run: bool = False) -> Iterator[None]:
     """Keep all others from writing to a file or folder, which need not be there yet; a second claim is refused.
 
     The lock is the system's, so that it ends with the process, whatever ends that. Left-overs of killed processes go.
+    A `run` that torchrun started may take the place of one that was killed a moment ago, and waits until that is gone.
     """
+    patience = _TAKE_OVER if run and "TORCHELASTIC_RUN_ID" in os.environ else 0.0
     place, thread = Path(os.path.realpath(target)), get_ident()
     with ExitStack() as claim:
         with _one_sentence(target):
             claim.enter_context(_folder(place.parent))
             if not any(_held.get(one) == thread for one in (place, *place.parents)):
-                claim.enter_context(_locked(place, target))
+                claim.enter_context(_locked(place, target, time.monotonic() + patience))
                 _held[place] = thread
                 claim.callback(_held.pop, place)
             _sweep(place)
@@ -464,7 +495,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(place: Path, target: Path) -> Iterator[None]:
+def _locked(place: Path, target: Path, patient_until: float) -> Iterator[None]:
     """Hold the lock file of a place, beside it or, where nothing may be written there, in it."""
     lock = _beside(place, ".", ".lock")
     if not os.access(lock.parent, os.W_OK) and place.is_dir():
@@ -472,7 +503,9 @@ def _locked(place: Path, target: Path) -> Iterator[None]:
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _lock(file):
+            while not (ours := _lock(file)) and time.monotonic() < patient_until:
+                time.sleep(_LOOK)
+            if not ours:
                 owner = os.read(file, 20).decode("ascii", "replace")
                 todo = "wait until it ends, or choose another name"
                 raise BadInput(f"{target} is being written to by another process{owner and f', {owner}'}; {todo}")

@@ -45,6 +45,57 @@ def test_files_of_a_model_score_as_the_model(run, tmp_path, impossible):
     assert again["oracle_exact"] >= plain[exact]
 
 
+def test_null_odds_of_a_model_go_into_a_file(run, tmp_path):
+    data = squad(tmp_path / "dev.json", impossible=True)
+    model = ["--model", peers("BertForQuestionAnswering", seed=3).folder, "--device", "cpu"]
+    texts, odds, lists = (tmp_path / name for name in ("predictions.json", "null_odds.json", "nbest.json"))
+    files = ["--predictions", texts, "--no-answer", odds, "--nbest", lists]
+    assert run("evaluate", "answer", "--data", data, *model, *files)[0] == 0
+    candidates, found = json.loads(lists.read_text()), json.loads(odds.read_text())
+    for name, one in candidates.items():
+        best = max(each["score"] for each in one if each["text"])
+        (nothing,) = (each["score"] for each in one if not each["text"])
+        assert found[name] == pytest.approx(nothing - best)
+    scored = json.loads(run("evaluate", "answer", "--data", data, *files[:4], "--json")[1])
+    assert "best_exact_thresh" in scored
+
+
+def test_a_test_set_has_predictions_and_no_metrics(run, tmp_path):
+    whole = json.loads(squad(tmp_path / "dev.json", impossible=False).read_text())
+    for paragraph in whole["data"][0]["paragraphs"]:
+        del paragraph["qas"][0]["answers"]
+    data, texts = tmp_path / "test.json", tmp_path / "predictions.json"
+    data.write_text(json.dumps(whole))
+    model = ["--model", peers("BertForQuestionAnswering", seed=3).folder, "--device", "cpu"]
+    found = json.loads(run("evaluate", "answer", "--data", data, *model, "--predictions", texts, "--json")[1])
+    assert found == {"task": "answer", "data": str(data), "examples": 5}
+    assert len(json.loads(texts.read_text())) == 5
+    glue, said = tmp_path / "test.tsv", tmp_path / "MNLI-m.tsv"
+    glue.write_text("".join(f"{line}\n" for line in ("index\tsentence1\tsentence2", *(f"{n}\ta\tb" for n in range(3)))))
+    pair = ["--model", peers("BertForSequenceClassification", LABELS, seed=1).folder, "--device", "cpu"]
+    code, out, _ = run("evaluate", "classify", "--data", glue, *pair, "--predictions", said)
+    assert (code, out.count("\n")) == (0, 1)
+    assert "the data has no right answers to compare with" in out
+    rows = [line.split("\t") for line in said.read_text().splitlines()]
+    assert rows[0] == ["index", "prediction"]
+    assert [row[0] for row in rows[1:]] == ["0", "1", "2"]
+    assert {row[1] for row in rows[1:]} <= set(LABELS)
+    code, _, err = run("evaluate", "classify", "--data", glue, *pair)  # there is nothing to write
+    assert code == 2
+    assert "no right answer to compare with" in err
+
+
+def test_several_files_are_measured_one_by_one(run, tmp_path):
+    files = [labelled(tmp_path / f"dev_{name}.jsonl", ("no", "perhaps", "yes", "no")) for name in ("m", "mm")]
+    model = ["--model", peers("BertForSequenceClassification", LABELS, seed=1).folder, "--device", "cpu"]
+    rows = [
+        json.loads(line) for line in run("evaluate", "classify", "--data", *files, *model, "--json")[1].splitlines()
+    ]
+    assert [row["data"] for row in rows] == list(map(str, files))
+    assert rows[0]["accuracy"] == rows[1]["accuracy"]
+    assert f"{files[1]}:" in run("evaluate", "classify", "--data", *files, *model)[1].splitlines()
+
+
 def test_no_answer_probabilities_find_the_best_threshold(run, tmp_path):
     data = squad(tmp_path / "dev.json", impossible=True)
     (tmp_path / "p.json").write_text(json.dumps({f"q{n}": text.split()[0] for n, text in enumerate(SENTENCES)}))
@@ -275,11 +326,14 @@ def test_tables(run, tmp_path):
         (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
         (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),
-        (["answer", "--data", "x", "--model", "m", "--no-answer", "n"], "--no-answer goes with --predictions to score"),
+        (["choose", "--data", "x", "--no-answer", "n"], "--no-answer belongs to the task answer, not to choose"),
+        (
+            ["answer", "--data", "a", "b", "--predictions", "p"],
+            "--predictions of 2 files would be one; name one --data",
+        ),
         (["answer", "--data", "x", "--predictions", "p", "--markdown"], "--markdown goes with --table; add it"),
         (["answer", "--data", "x", "--figures", "f"], "--figures goes with --table; add it"),
         (["answer", "--data", "x", "--table"], "--table measures nothing; leave the task and --data out"),
-        (["answer", "--data", "x", "--skill", "questions", "--no-answer", "n"], "leave it out, or --model and --skill"),
         (["translation", "--data", "x", "--model", "m", "--skill", "spam"], "leave --skill and --label out"),
         (["perplexity", "--data", "x", "--skill", "spam"], "leave --skill and column names out"),
         (["perplexity", "--data", "x", "--label", "y"], "leave --skill and column names out"),

@@ -31,6 +31,7 @@ def calls(tmp_path):
         "follows": (*SENTENCES[:2], "-m", peers("BertForNextSentencePrediction").folder),
         "choose": (SENTENCES[0], "a mask", "the river", "-m", peers("BertForMultipleChoice").folder),
         "embed": (SENTENCES[0], "-m", masked),
+        "index": (file, "--store", tmp_path / "store", "-m", masked),
         "search": ("river", "--in", file, "-m", masked),
         "rerank": ("river", *SENTENCES, "-m", labels),
         "summarise": ("--in", file, "-m", masked),

@@ -71,6 +71,41 @@ def test_ask_a_text(run):
     assert SENTENCES[2][found["start"] : found["end"]] == found["answer"]
 
 
+def test_ask_the_questions_of_a_file(run, tmp_path):
+    pair = peers("BertForQuestionAnswering", seed=3)
+    asked = [{"question": "Who lived?", "context": text} for text in SENTENCES[:3]]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (asked[0] | {"id": "first"}, *asked[1:])))
+    call = ["ask", "--in", path, "-m", pair.folder, "--threshold", "inf"]
+    found = rows(run(*call, "--json")[1])
+    assert [one["id"] for one in found] == ["first", f"{path}, line 2", f"{path}, line 3"]
+    alone = [rows(run("ask", "Who lived?", text, *call[3:], "--json")[1])[0] for text in SENTENCES[:3]]
+    assert [one["answer"] for one in found] == [one["answer"] for one in alone]
+    lines = run(*call)[1].splitlines()
+    assert lines[0] == "Who lived?"
+    assert alone[0]["answer"] in lines[1]
+    questions = tmp_path / "alone.csv"
+    questions.write_text("question\nWho lived?\n")
+    for sentence, name in zip(SENTENCES, "abcde", strict=False):
+        (tmp_path / f"{name}.txt").write_text(sentence)
+    index = tmp_path / "index"
+    assert (
+        run(
+            "search",
+            "lived",
+            "--in",
+            *(tmp_path / f"{name}.txt" for name in "abc"),
+            "--index",
+            index,
+            "--method",
+            "bm25",
+        )[0]
+        == 0
+    )
+    (from_index,) = rows(run("ask", "--in", questions, "--index", index, *call[3:], "--json")[1])
+    assert from_index["question"] == "Who lived?"
+
+
 def test_fill(run):
     pair = peers("BertForMaskedLM")
     code, out, _ = run("fill", "Wear a [MASK]!", "the [MASK]", "--model", pair.folder, "--json", "--top-k", 2)
@@ -272,9 +307,25 @@ def test_choose(run):
     assert first.endswith(found["text"])
 
 
+def test_choose_by_the_rows_of_a_table(run, tmp_path):
+    pair = peers("BertForMultipleChoice")
+    path = tmp_path / "choices.csv"
+    path.write_text(f'context,choice0,choice1\n"{TEXTS[0]}",a mask,the river\n"{TEXTS[1]}",the river,a mask\n')
+    found = rows(run("choose", "--in", path, "-m", pair.folder, "--json")[1])
+    assert [one["id"] for one in found] == [f"{path}, line 2", f"{path}, line 3"]
+    alone = rows(run("choose", TEXTS[0], "a mask", "the river", "-m", pair.folder, "--json")[1])[0]
+    assert (found[0]["index"], found[0]["choices"]) == (alone["index"], ["a mask", "the river"])
+    assert found[0]["score"] == pytest.approx(alone["score"], abs=1e-5)
+    assert run("choose", "--in", path, "-m", pair.folder)[1].splitlines()[0].endswith(f"| {alone['text']}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["choose", "text", "--in", "a.csv"], "give a context or --in FILE, not both ('text')"),
+        (["choose"], "give a context and its candidates, or name a table of both with --in"),
+        (["ask"], "no question given; write one, or name a file of questions with --in"),
+        (["ask", "--in", "./nothing.csv"], "There is no file nothing.csv"),
         (["fill", "no mask"], "There is no mask in 'no mask'; write [MASK]"),
         (["fill", ""], "the text is empty"),
         (["classify", "text"], "cannot classify or compare: it has no 'classes' head; it can fill, embed"),

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import sys
 
 import pytest
@@ -155,7 +156,10 @@ def test_tables(tmp_path, told):
     (tmp_path / "d.csv").write_text("text\n" + "long " * 100_000 + "\n")
     found = list(read_documents([tmp_path], told.append))
     assert found[0] == Document("id: 7\nname: Oak table\nprice: 45", "7")
-    assert found[2:4] == [Document("very\ngood", f"{tmp_path / 'b.csv'}:2"), Document("bad", f"{tmp_path / 'b.csv'}:4")]
+    assert found[2:4] == [
+        Document("very\ngood", f"{tmp_path / 'b.csv'}:2", {"stars": 5}),
+        Document("bad", f"{tmp_path / 'b.csv'}:4", {"stars": 1}),
+    ]
     assert [one.text for one in found[4:6]] == ['1\na "quoted', "2\nb"]
     assert len(found[6].text) == 500_000
     assert told == []
@@ -209,3 +213,16 @@ def test_pdf_without_the_package(tmp_path, monkeypatch, told):
     (tmp_path / "a.txt").write_text("a")
     assert [one.text for one in read_documents([tmp_path], told.append)] == ["a"]
     assert "needs pypdf" in told[0]
+
+
+def test_what_else_a_line_says_is_metadata(tmp_path):
+    line = {"text": "a", "id": 3, "year": 1999, "ok": True, "x": 0.5, "none": None, "many": [1], "in": {"b": 1}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(line) + '\n{"text": "b", "far": 1e999, "nan": NaN}\n')
+    (tmp_path / "b.csv").write_text("Text,Year,Code,Note\nc,2020,007,\nd,1e5,99999999999999999999,NaN\n")
+    found = [one.metadata for one in read_documents([tmp_path])]
+    assert found == [
+        {"year": 1999, "ok": True, "x": 0.5},
+        {},
+        {"year": 2020, "code": "007"},
+        {"year": 1e5, "code": "99999999999999999999", "note": "NaN"},
+    ]

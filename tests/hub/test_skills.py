@@ -114,6 +114,71 @@ def test_what_cannot_be_used_is_refused(home, tmp_path):
         ch.load(home, skill=bad)
 
 
+# Going on from a skill
+
+STILL = Settings(steps=1, learning_rate=1e-12, weight_decay=0.0, every=Every(save=10**9, evaluate=10**9))
+
+
+def probabilities(model, text="the red stone is here"):
+    return torch.tensor([model.classify(text).scores[label] for label in model.labels])
+
+
+@pytest.mark.parametrize("rank", [4, 7])
+def test_training_goes_on_from_a_skill(home, tmp_path, rank):
+    recipe = Finetune(lora=rank, items=8, length=32, train=STILL)
+    data, out = home / "colours.jsonl", tmp_path / "again"
+    made = finetune("classify", home, data, out, recipe=recipe, skill="colour", skill_for=["classify"])
+    again = ch.load(home, skill=out)
+    # a step that learns nothing leaves what the skill says, but for int8
+    assert_close(probabilities(again), probabilities(ch.load(home, skill="colour")), atol=0.02, rtol=0)
+    assert len(again.encoder.blocks[0].attention.qkv.down) == rank
+    assert "with its skill colour" in (out / "README.md").read_text()
+    assert made.model.labels == ("blue", "red")
+
+
+def test_training_from_a_skill_learns_more_and_is_a_run_of_its_own(home, tmp_path):
+    rows = [{"text": f"there is {thing}", "label": "red" if thing in WORDS[:5] else "blue"} for thing in WORDS]
+    (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    old = (home / "colours.jsonl").read_text()
+    (tmp_path / "both.jsonl").write_text(old + "\n" + (tmp_path / "more.jsonl").read_text())
+    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    recipe = Finetune(lora=4, items=8, length=32, train=train)
+    learn = partial(finetune, "classify", home, tmp_path / "both.jsonl", recipe=recipe, skill_for=[])
+    made = learn(tmp_path / "more", skill="colour", dev=tmp_path / "both.jsonl")
+    before = ch.load(home, skill="colour").classify([row["text"] for row in rows])
+    assert sum(one.label == row["label"] for one, row in zip(before, rows, strict=True)) < 9
+    assert made.metrics["accuracy"] > 95
+    with pytest.raises(BadConfig, match="holds another run, which differs in the starting skill"):
+        learn(tmp_path / "more", dev=tmp_path / "both.jsonl")
+
+
+def test_all_of_a_model_goes_on_from_its_skill(home, tmp_path):
+    recipe = Finetune(items=8, length=32, train=STILL)
+    finetune("classify", home, home / "colours.jsonl", tmp_path / "whole", recipe=recipe, skill="colour")
+    assert_close(probabilities(ch.load(tmp_path / "whole")), probabilities(ch.load(home, skill="colour")))
+
+
+def test_another_task_keeps_the_adapters_of_a_skill_and_learns_a_head(home, tmp_path):
+    rows = [{"text": text, "label": label} for text, label in (("the red", "x"), ("the blue", "y"), ("is here", "z"))]
+    (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recipe = Finetune(lora=4, length=32, train=STILL)
+    made = finetune("classify", home, tmp_path / "other.jsonl", tmp_path / "x", recipe=recipe, skill="colour")
+    assert made.model.labels == ("x", "y", "z")
+    vectors = [model.embed("the red stone", layers=[2]) for model in (made.model, ch.load(home, skill="colour"))]
+    assert_close(*map(torch.as_tensor, vectors), atol=1e-5, rtol=1e-4)
+
+
+def test_what_no_training_can_go_on_from_is_refused(home, tmp_path):
+    learn = partial(finetune, "classify", home, home / "colours.jsonl", tmp_path / "x", skill_for=[])
+    for look in (learn, partial(first_look, "classify", home, home / "colours.jsonl")):
+        with pytest.raises(NotFound, match="there is no skill 'colours'; there are colour, sameness"):
+            look(skill="colours", recipe=Finetune(lora=4))
+        with pytest.raises(BadConfig, match="the skill colour has the rank 4, which lora=2 cannot hold; set lora=4"):
+            look(skill="colour", recipe=Finetune(lora=2))
+    assert first_look("classify", home, home / "colours.jsonl", skill="colour", recipe=Finetune(lora=4))
+    assert not list(tmp_path.glob("x/*.safetensors"))
+
+
 @pytest.fixture(scope="module")
 def names(home):
     """Colours that are names if they have a capital: what an uncased tokenizer cannot tell."""

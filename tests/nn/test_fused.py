@@ -1,7 +1,9 @@
 """Fused linear maps and blocks give the numbers of the plain ones."""
 
 import copy
+import gc
 import io
+import weakref
 from functools import partial
 
 import pytest
@@ -10,9 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
+from clearhead.models.bert import Bert, BertConfig
+from clearhead.models.modernbert import ModernBert, ModernBertConfig
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PostNormBlock, PreNormBlock
-from clearhead.nn.fused import can_fuse, gated, linear, linear_add
+from clearhead.nn.fused import can_fuse, captured, gated, linear, linear_add
 from clearhead.nn.layout import Packed
 from clearhead.nn.lora import LoRA
 from clearhead.nn.positions import Rotary
@@ -155,3 +159,86 @@ def test_training_keeps_to_the_usual_way():
     one = modern().train()
     one(X, LAYOUT).sum().backward()
     assert all(weight.grad is not None for weight in one.parameters())
+
+
+def encoder_of(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+    if kind == "bert":
+        return Bert(BertConfig(vocab_size=50, max_position_embeddings=128, **sizes)).eval()
+    config = ModernBertConfig(vocab_size=50, max_position_embeddings=128, local_attention=16, pad_token_id=0, **sizes)
+    encoder = ModernBert(config)
+    encoder.embeddings.add_capitals().data.normal_()
+    return encoder.eval()
+
+
+def usual(encoder: nn.Module, ids: torch.Tensor, segments: torch.Tensor | None) -> torch.Tensor:
+    """What the modules give: a hook forbids the functions."""
+    with torch.inference_mode():
+        handle = encoder.blocks[0].attention.attend.register_forward_hook(lambda *_: None)
+        out = encoder(ids, Packed.of([len(ids)]), segments)
+        handle.remove()
+    return out
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+@pytest.mark.parametrize("length", [1, 9, 20, 70])
+@pytest.mark.parametrize("paired", [False, True])
+def test_one_text_alone_gets_the_same_numbers(kind, length, paired):
+    encoder, ids = encoder_of(kind), torch.randint(50, (length,))
+    segments = torch.arange(length).remainder(2) if paired else None
+    layout = Packed.of([length])
+    with torch.inference_mode():
+        # of ModernBERT, a window of 8 neighbours would have to be masked in longer texts
+        assert (captured(encoder, layout) is not None) == (kind == "bert" or length <= 9)
+        assert_close(encoder(ids, layout, segments), usual(encoder, ids, segments), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda encoder: encoder.blocks[1].feedforward.up.weight.mul_(2),
+        lambda encoder: setattr(encoder.embeddings.token.weight, "data", torch.randn(50, 32)),
+        lambda encoder: setattr(encoder.blocks[0].norm_1, "bias", nn.Parameter(torch.randn(32))),
+        lambda encoder: setattr(encoder.blocks[0].attention, "qkv", nn.Linear(32, 96)),
+        lambda encoder: encoder.blocks.__setitem__(0, encoder_of("bert").blocks[1]),
+    ],
+)
+def test_a_change_is_seen_by_one_text_alone(change):
+    encoder, ids = encoder_of("bert"), torch.randint(50, (9,))
+    with torch.inference_mode():
+        before = encoder(ids, Packed.of([9]))
+    with torch.no_grad():
+        change(encoder.eval())
+    encoder.eval()
+    with torch.inference_mode():
+        after = encoder(ids, Packed.of([9]))
+    assert not torch.allclose(before, after)
+    assert_close(after, usual(encoder, ids, None), atol=1e-5, rtol=1e-5)
+
+
+def test_hooks_training_and_gradients_keep_one_text_on_the_usual_way():
+    encoder, layout = encoder_of("bert"), Packed.of([9])
+    assert captured(encoder, layout) is None
+    with torch.inference_mode():
+        assert captured(encoder, layout) is not None
+        assert captured(encoder, Packed.of([4, 5])) is None
+        assert captured(encoder, layout.using("explicit")) is None
+        for part in (encoder.blocks[1].norm_2, encoder.embeddings.token):
+            seen = []
+            handle = part.register_forward_hook(lambda *_, seen=seen: seen.append(1))
+            encoder(torch.randint(50, (9,)), layout)
+            handle.remove()
+            assert seen
+        encoder.blocks[0].dropout.train()
+        assert captured(encoder, layout) is None
+
+
+def test_a_captured_encoder_is_let_go():
+    encoder = encoder_of("bert")
+    with torch.inference_mode():
+        encoder(torch.randint(50, (9,)), Packed.of([9]))
+    gone = weakref.ref(encoder)
+    del encoder
+    gc.collect()
+    assert gone() is None

@@ -159,7 +159,9 @@ def test_a_dimension_that_never_changes_is_no_division_by_zero():
 def test_a_model_gives_them(model):
     vectors = model.embed(SENTENCES)
     ranges = ranges_of(vectors)
-    assert np.array_equal(model.embed(SENTENCES[0], precision="int8", ranges=ranges), quantise(vectors, "int8")[0])
+    one = model.embed(SENTENCES[0], precision="int8", ranges=ranges)
+    # of the ranges' own ends, a rounding may fall on either side
+    assert np.abs(one.astype(int) - quantise(vectors, "int8")[0]).max() <= 1
     assert model.embed(SENTENCES, precision="binary").shape == (4, 4)
     assert model.embed(SENTENCES[0], precision="binary").dtype == np.uint8
 

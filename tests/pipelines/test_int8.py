@@ -1,6 +1,7 @@
 """A model in 8 bits: allowed where the user's own sample hardly changes, refused in one sentence elsewhere."""
 
 import copy
+import math
 import pickle
 from dataclasses import replace
 
@@ -8,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead import Model, ModernBertConfig
+from clearhead import Model, ModernBertConfig, load
+from clearhead.decoding.config import GenerationConfig
 from clearhead.errors import BadInput
+from clearhead.nn.heads import QuantisedNextTokenHead
 from clearhead.nn.lora import add_lora
 from clearhead.nn.quantisation import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, available, is_int8
-from clearhead.pipelines.int8 import _change, _results, in_int8
+from clearhead.pipelines.int8 import _change, _change_of_texts, _probability_of_token, _results, in_int8
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
+from pipelines.writers import TEXTS, gpt_folder, translator
 
 pytestmark = pytest.mark.skipif(not available(), reason="this processor has no VNNI")
 
@@ -120,6 +124,25 @@ def test_another_answer_counts_as_much_as_the_model_prefers_its_own():
     assert _change("labels", _results(model, "labels", SENTENCES), _results(other, "labels", SENTENCES)) == (
         pytest.approx(sum(gaps) / len(gaps), abs=1e-6)
     )
+
+
+@pytest.mark.parametrize("make", [lambda: load(gpt_folder()), translator, lambda: translator("t5")])
+def test_a_model_that_writes_is_judged_by_what_it_writes(make):
+    model = make()
+    small = model.quantise(TEXTS, loss=1.0)
+    assert isinstance(small.network.heads["causal_lm"], QuantisedNextTokenHead)
+    assert isinstance(small.generate(TEXTS[0], max_new_tokens=4).text, str)
+    with pytest.raises(BadInput, match=r"int8 changes the texts written of 3 samples by \d"):
+        model.quantise(TEXTS, loss=-1.0)
+    # what it wrote itself counts for nothing, and nothing that it would not write counts for less
+    assert _change_of_texts(model, model, TEXTS) == 0.0
+    generator = model.generator
+    (ids,) = generator.ids(TEXTS[:1])
+    ((best,),) = generator.write([ids], [6], GenerationConfig())
+    told = math.exp(sum(best.log_probabilities) / len(best.log_probabilities))
+    assert _probability_of_token(generator, ids, best) == pytest.approx(told, rel=1e-4)
+    worse = replace(best, tokens=[*best.tokens[:-1], (best.tokens[-1] + 1) % 50])
+    assert _probability_of_token(generator, ids, worse) < told
 
 
 def test_what_is_refused(tmp_path):

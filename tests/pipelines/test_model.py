@@ -10,6 +10,7 @@ import clearhead as ch
 from clearhead.errors import BadInput, NotFound
 from clearhead.nn import fused
 from clearhead.nn.lora import LoRA, add_lora
+from clearhead.pipelines.model import pick_device, usual_precision
 from conftest import SENTENCES as TEXTS
 from pipelines.peers import SENTENCES, peers
 from pipelines.writers import recurrent_folder, translator
@@ -25,6 +26,28 @@ def test_save_and_load_give_the_same_model(model, folder):
 
 def test_half_precision_on_request(folder):
     assert next(ch.load(folder, dtype=torch.bfloat16).encoder.parameters()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("cuda", "mps", "found"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
+def test_auto_is_the_first_device_that_is_there(monkeypatch, cuda, mps, found):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert pick_device("auto") == torch.device(found)
+    assert pick_device("cpu") == torch.device("cpu")
+
+
+def test_a_gpu_uses_half_precision_unless_told_otherwise(folder):
+    assert usual_precision(folder, torch.device("cpu")) == torch.float32
+    for gpu in ("cuda", "mps"):
+        assert usual_precision(folder, torch.device(gpu)) == torch.float16
+    auto = ch.load(folder, device="auto", dtype="float32")
+    assert next(auto.encoder.parameters()).dtype == torch.float32
+    assert ch.load(folder).embed(TEXTS).dtype == np.float32
+
+
+def test_half_precision_is_near(folder):
+    half, whole = ch.load(folder, dtype="float16"), ch.load(folder)
+    np.testing.assert_allclose(half.embed(TEXTS, normalise=True), whole.embed(TEXTS, normalise=True), atol=1e-3)
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "toaster"])

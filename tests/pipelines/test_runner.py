@@ -1,3 +1,4 @@
+from itertools import pairwise
 from threading import Thread
 
 import numpy as np
@@ -9,10 +10,21 @@ from hypothesis import strategies as st
 from clearhead import pipeline
 from clearhead.errors import BadInput, WrongTask
 from clearhead.pipelines import runner as batches
-from clearhead.pipelines.runner import Input, inputs_of_pairs, listed, paired, per_sequence, per_token, run, through
+from clearhead.pipelines.runner import Input, listed, paired, per_sequence, per_token, prepare_pairs, run, through
+from clearhead.text.packed import Sequences
 from pipelines.peers import LONG, SENTENCES, TAGS, peers
 
 MODEL = peers("BertForTokenClassification", TAGS).ours
+
+
+def tables(items: list[list[Input]], **options: object) -> list[list[torch.Tensor]]:
+    """The tags' logits of every input of every item."""
+    flat = [one for item in items for one in item]
+    sequences = Sequences.of([one.ids for one in flat], [one.segments for one in flat])
+    owners = np.repeat(np.arange(len(items)), [len(item) for item in items])
+    rows = run(MODEL.network, through(MODEL.network, "tags"), per_token, sequences, owners=owners, **options)
+    parts = iter(rows.split(sequences.lengths.tolist()) if flat else ())
+    return [[next(parts) for _ in item] for item in items]
 
 
 def alone(one: Input) -> torch.Tensor:
@@ -32,9 +44,7 @@ inputs = numbers.map(lambda pair: Input(pair[0], pair[1] and [0] * (len(pair[0])
 @settings(max_examples=30, deadline=None)
 def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, budget):
     counted: list[int] = []
-    found = run(
-        MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=budget, progress=counted.append
-    )
+    found = tables(items, batch_tokens=budget, progress=counted.append)
     assert [len(item) for item in found] == [len(item) for item in items]
     for item, results in zip(items, found, strict=True):
         for one, result in zip(item, results, strict=True):
@@ -44,11 +54,11 @@ def test_results_come_back_in_order_and_know_nothing_of_their_neighbours(items, 
 
 def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alone():
     items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
-    expected = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
+    expected = tables(items, batch_tokens=32)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
+        found = tables(items, batch_tokens=32)
         layered = MODEL.embed(SENTENCES * 3, layers=[0, -1], batch_tokens=16)
         assert torch.get_num_threads() == 2
     finally:
@@ -60,23 +70,21 @@ def test_threads_that_work_side_by_side_give_the_same_and_leave_the_setting_alon
 
 def test_one_row_for_each_sequence():
     model = peers("BertForSequenceClassification", ("a", "b", "c")).ours
-    rows = run(
-        model.network, through(model.network, "classes"), per_sequence, [[Input([2, 9, 3], ()), Input([2, 3], ())]]
-    )
-    assert [row.shape for row in rows[0]] == [(3,), (3,)]
+    sequences = Sequences.of([[2, 9, 3], [2, 3]], [(), ()])
+    assert run(model.network, through(model.network, "classes"), per_sequence, sequences).shape == (2, 3)
 
 
 def test_a_network_in_training_answers_without_dropout_and_every_part_stays_in_its_mode():
     items = [[Input([2, 9, 8, 3], ())]]
-    before = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
+    before = tables(items)
     MODEL.network.train()
     frozen = MODEL.network.encoder.blocks[0].eval()
     try:
-        after = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
+        after = tables(items)
         assert MODEL.network.training
         assert not frozen.training
         MODEL.network.training = False  # a part may be trained alone
-        again = run(MODEL.network, through(MODEL.network, "tags"), per_token, items)
+        again = tables(items)
         assert MODEL.network.encoder.blocks[1].training
     finally:
         MODEL.network.eval()
@@ -86,7 +94,7 @@ def test_a_network_in_training_answers_without_dropout_and_every_part_stays_in_i
 
 def test_requests_at_once_change_no_thread_but_their_own_workers():
     items = [[Input([2, *range(5, 5 + n), 3], ())] for n in range(1, 30)]
-    expected = run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32)
+    expected = tables(items, batch_tokens=32)
     common = torch.get_num_threads()
     torch.set_num_threads(3)
     seen: list[int] = []
@@ -94,7 +102,7 @@ def test_requests_at_once_change_no_thread_but_their_own_workers():
 
     def serve() -> None:
         for _ in range(5):
-            found.append(run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=32))
+            found.append(tables(items, batch_tokens=32))
         seen.append(torch.get_num_threads())
 
     try:
@@ -128,8 +136,8 @@ def test_an_error_in_one_batch_is_told_and_leaves_no_work_behind():
 
     try:
         with pytest.raises(RuntimeError, match="enough"):
-            run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=6, progress=fail)
-        assert len(run(MODEL.network, through(MODEL.network, "tags"), per_token, items, batch_tokens=6)) == 20
+            tables(items, batch_tokens=6, progress=fail)
+        assert len(tables(items, batch_tokens=6)) == 20
     finally:
         torch.set_num_threads(common)
 
@@ -154,15 +162,16 @@ def test_a_stream_is_read_as_it_is_used(monkeypatch):
 def test_of_a_long_pair_the_longer_text_is_read_in_windows(swap):
     pair = (LONG, SENTENCES[0]) if swap else (SENTENCES[0], LONG)
     tokenizer = MODEL.tokenizer
-    (found,) = inputs_of_pairs(tokenizer, [pair], 60)
-    assert len(found) > 3
-    assert max(len(one.ids) for one in found) <= 60
-    assert sum(one.weight for one in found) == len(tokenizer.pieces(LONG))
+    found = prepare_pairs(tokenizer, [pair], 60)
+    ids = [found.sequences.ids[i:j].tolist() for i, j in pairwise(found.sequences.starts)]
+    assert len(ids) > 3
+    assert max(map(len, ids)) <= 60
+    assert found.windows.weight.sum() == len(tokenizer.pieces(LONG))
     short = tokenizer.pieces(SENTENCES[0]).ids
-    for one in found:
-        assert list(one.ids)[1:-1][-len(short) :] == short if swap else list(one.ids)[1 : 1 + len(short)] == short
+    for one in ids:
+        assert one[1:-1][-len(short) :] == short if swap else one[1 : 1 + len(short)] == short
     with pytest.raises(BadInput, match="Both texts of a pair are long"):
-        inputs_of_pairs(tokenizer, [(LONG, LONG)], 60)
+        prepare_pairs(tokenizer, [(LONG, LONG)], 60)
 
 
 def test_the_wrong_model_says_what_it_can_do():

@@ -9,10 +9,12 @@ import pytest
 import clearhead as ch
 from clearhead.errors import BadInput
 from clearhead.nn.quantisation import is_int8
+from clearhead.pipelines.search.stored import StoredIndex
 from clearhead.serve import metrics
+from clearhead.serve.perform import perform
 from clearhead.serve.registry import Registry
 from clearhead.serve.settings import Settings, named, size
-from clearhead.serve.work import Refusal
+from clearhead.serve.work import Refusal, Work
 
 TEXTS = ["The animal was tired.", "Be alert!", "He sat on the bank of the river."]
 
@@ -148,3 +150,26 @@ def test_requests_are_spans_where_opentelemetry_is(monkeypatch):
     with metrics.span("clearhead tag", {"traceparent": "00-1"}, use="tag"):
         pass
     assert seen == [("clearhead tag", "00-1", {"use": "tag"})]
+
+
+def test_an_index_may_lie_in_a_store(folder, tmp_path):
+    pytest.importorskip("lancedb")
+    url = f"lancedb://{tmp_path / 'store'}"
+    with StoredIndex.open(url, ch.load(folder)) as store:
+        store.add(TEXTS)
+    registry = Registry(Settings(models={"small": str(folder)}, indexes={"notes": url}))
+    registry.check()
+    registry.preload()
+    model, _ = registry.model(None, "search")
+    work = Work(use="search", model=None, items=["the bank"], options={"index": "notes", "top_k": 1})
+    ((hit,),) = perform(model, work, registry.index)
+    assert hit["source"] == "2"
+    registry.let_go(used=0)
+
+
+def test_a_url_without_a_name_shows_no_password():
+    for given in ("postgresql://me:secret@host/db", "postgresql://me:secret@host/db?table=x"):
+        with pytest.raises(BadInput, match="--index of a URL is not written as NAME=FOLDER") as error:
+            named([given], "--index")
+        assert "secret" not in str(error.value)
+    assert named(["notes=postgresql://me:secret@host/db?table=x"], "--index")["notes"].endswith("table=x")

@@ -2,18 +2,21 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
-from clearhead.errors import BadConfig
+from clearhead.errors import BadConfig, BadInput, ClearheadError
 from clearhead.training.checkpoint import checkpoints
-from clearhead.training.distributed import Ranks, Sharding
+from clearhead.training.distributed import Ranks, Sharding, _one_sentence, meet
 from clearhead.training.loop import TrainResult, _parts
 from clearhead.training.step import ForwardBackward
 from training.pair import train_parts, train_spoilt
@@ -123,3 +126,74 @@ def test_shards_of_one_process_are_the_whole(tmp_path):
     task = ToyTask()
     assert run(tmp_path, task, steps=2, shard=True).exit == "finished"
     assert all(type(weight) is torch.nn.Parameter for weight in task.network.parameters())
+
+
+def meet_in_threads(store: distributed.Store, ranks: list[int], world: int) -> list[distributed.Store]:
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        return list(pool.map(lambda rank: meet(store, rank, world, 20.0), ranks))
+
+
+def test_ranks_that_were_started_again_meet_apart_from_the_dead():
+    store = distributed.HashStore()
+    for rank, place in enumerate(meet_in_threads(store, [0, 1, 2], 3)):
+        place.set(f"address/{rank}", "old")
+    # of the next attempt, the first is there long before the others, who died without a word
+    for order in ([0, 1, 2], [2, 1, 0]):
+        places = meet_in_threads(store, order, 3)
+        assert not any(place.check([f"address/{rank}"]) for place in places for rank in range(3))
+        for rank, place in zip(order, places, strict=True):
+            place.set(f"address/{rank}", "new")
+        assert all(place.get(f"address/{rank}") == b"new" for place in places for rank in range(3))
+
+
+def test_a_rank_that_meets_nobody_says_what_to_do():
+    for rank in (0, 1):
+        with pytest.raises(
+            ClearheadError, match=f"rank {rank} of 2 did not meet .* TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+        ):
+            meet(distributed.HashStore(), rank, 2, patience=0.1)
+
+
+def test_a_lost_rank_is_told_of_in_one_sentence():
+    with (
+        pytest.raises(
+            ClearheadError, match=r"another process of this run has ended .*Connection closed.* --max-restarts"
+        ),
+        _one_sentence(),
+    ):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error: Connection closed by peer")
+    for error in (RuntimeError("shapes do not match"), BadInput("no connection is meant here")):
+        with pytest.raises(type(error), match=str(error)), _one_sentence():
+            raise error
+
+
+ORPHAN = """
+import os, signal, sys, time
+from clearhead.training.distributed import end_with_agent
+end_with_agent()
+end_with_agent()
+signal.signal(signal.SIGTERM, lambda number, frame: (os.write(1, b"saved"), os._exit(143)))
+os.write(1, b"ready ")
+time.sleep(60)
+"""
+
+
+def test_a_rank_ends_when_its_agent_is_gone():
+    agent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {ORPHAN!r}]); time.sleep(60)"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TORCHELASTIC_RUN_ID": "job"}
+    with subprocess.Popen([sys.executable, "-c", agent], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(6) == b"ready "
+        process.send_signal(signal.SIGKILL)
+        assert process.stdout.read() == b"saved"
+
+
+def test_a_job_that_is_started_again_does_not_begin_anew_again(tmp_path, monkeypatch):
+    run(tmp_path, steps=6)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "first")
+    assert run(tmp_path, steps=6, restart=True).began == 0
+    assert run(tmp_path, steps=6, restart=True).began == 6  # torchrun repeats the command as it was
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "second")
+    assert run(tmp_path, steps=6, restart=True).began == 0
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # a job without a name is another one
+    assert [run(tmp_path, steps=6, restart=True).began for _ in range(2)] == [0, 0]

@@ -9,7 +9,20 @@ import typer
 from typer import Option
 
 from clearhead import __version__
-from clearhead.cli import embed, evaluate, generate, look, models, search, serve, studio, tokenizer, train, understand
+from clearhead.cli import (
+    bulk,
+    embed,
+    evaluate,
+    generate,
+    look,
+    models,
+    search,
+    serve,
+    studio,
+    tokenizer,
+    train,
+    understand,
+)
 from clearhead.errors import ClearheadError
 
 app = typer.Typer(
@@ -20,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (understand, tokenizer, embed, search, generate, train, evaluate, models, serve, studio, look):
+for group in (understand, tokenizer, embed, search, generate, bulk, train, evaluate, models, serve, studio, look):
     app.add_typer(group.app)
 
 

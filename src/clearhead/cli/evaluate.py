@@ -28,10 +28,14 @@ from clearhead.errors import BadInput, NotFound, require
 
 if TYPE_CHECKING:
     from clearhead.evaluation.scores import Evaluated
+    from clearhead.pipelines.model import Model
 
 app = Verbs()
 _NBEST = "Of answer: a file for the model's 20 best; without --model or --skill, those to score."
-_NO_ANSWER = "Of answer, with --predictions to score: SQuAD 2.0's no-answer probabilities."
+_NO_ANSWER = (
+    "Of answer: a file for SQuAD 2.0's null odds, by how much no answer scores above the best one; without --model or "
+    "--skill, those of the --predictions to score."
+)
 _TABLE = "Print the lectures' tables with measured metrics, and measure nothing."
 
 
@@ -48,13 +52,15 @@ def evaluate(
         None,
         help="The data to measure on, in the formats of finetune; for search: query, passage, relevance; for "
         "perplexity: texts, in those of pretrain; for summaries: texts and references, in those of translation, "
-        "or, to score --predictions, references alone.",
+        "or, to score --predictions, references alone. Of other tasks several files are measured one by one: "
+        "MNLI's matched and mismatched.",
     ),
     model: ModelOption = None,
     skill: SkillOption = None,
     predictions: Path | None = Option(
         None,
-        help="A file for what the model says; without --model or --skill, the predictions to score. JSON lines in a "
+        help="A file for what the model says, also of data without labels (GLUE's and SQuAD's test sets); without "
+        "--model or --skill, the predictions to score. JSON lines in a "
         ".jsonl file; also SQuAD's .json (answer), conlleval's columns (tag), GLUE's .tsv (classify, regress, "
         "similar), or one a line (translation).",
     ),
@@ -95,6 +101,16 @@ def evaluate(
     if task == "summaries" and files and not by_model:
         yield _score_summaries(data, files["predictions"], columns.get("pair"))
         return
+    if len(data) > 1 and task not in _TEXTS_ALONE:
+        one = f"{', '.join(f'--{name}' for name in files)} of {len(data)} files would be one; name one --data at a time"
+        require(not files, one, BadInput)
+        expect_many()
+        from clearhead.pipelines.model import load
+
+        sets = {file: _read_examples(task, [file], columns, documents=documents) for file in data}
+        loaded = load(model, skill=skill, device=pick_device(device))
+        yield from _measure_each(task, sets, loaded, allow_unknown=allow_unknown_labels)
+        return
     examples = _read_examples(task, data, columns, documents=documents)
     if files and not by_model:
         yield _row(task, data, len(examples), _score_files(task, examples, files))
@@ -102,7 +118,7 @@ def evaluate(
     from clearhead.evaluation.perplexity import evaluate_texts
     from clearhead.evaluation.predictions import check_name, write_predictions
     from clearhead.evaluation.scores import Evaluated
-    from clearhead.evaluation.squad import LISTED, write_nbest
+    from clearhead.evaluation.squad import LISTED, decide, write_nbest, write_no_answer
     from clearhead.evaluation.tasks import EVALUATIONS
     from clearhead.pipelines.model import load
 
@@ -110,21 +126,35 @@ def evaluate(
         expect_many()
     if predictions is not None:
         check_name(task, predictions)
-    with claim(predictions, nbest, overwrite=overwrite):
-        loaded = load(model, skill=skill, device=pick_device(device))
+    with claim(predictions, nbest, no_answer, overwrite=overwrite):
+        loaded = load(model, skill=skill, device=pick_device(device), dtype="float32")
         with progress("measuring", len(examples)) as advance:
             if task == "perplexity":
                 found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
             else:
                 more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
+                more["unlabelled"] = bool(files)
                 allow = allow_unknown_labels
                 found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
         if predictions is not None:
             write_predictions(task, predictions, examples, found.predictions, overwrite=overwrite)
+        lists = {row["id"]: row["candidates"] for row in found.predictions} if task == "answer" else {}
         if nbest is not None:
-            lists = {row["id"]: row["candidates"] for row in found.predictions}
             write_nbest(nbest, lists, overwrite=overwrite)
+        if no_answer is not None:
+            write_no_answer(no_answer, decide(lists)[1], overwrite=overwrite)
     yield _row(task, data, len(examples), found)
+
+
+def _measure_each(task: str, sets: dict[str, list[Any]], model: "Model", *, allow_unknown: bool) -> Rows:
+    """Measure a model on each of several files."""
+    from clearhead.evaluation.tasks import EVALUATIONS
+
+    for file, examples in sets.items():
+        with progress(f"measuring {Path(file).name}", len(examples)) as advance:
+            found = EVALUATIONS[task](model, examples, progress=advance, allow_unknown=allow_unknown)
+        record, lines = _row(task, [file], len(examples), found)
+        yield record, [f"{file}:", *lines]
 
 
 def _score_files(task: str, examples: list[Any], files: dict[str, Path]) -> "Evaluated":
@@ -159,8 +189,6 @@ def _check_options(
     require(fits, "perplexity is of texts as they are, without --predictions; leave it out", BadInput)
     fits = not documents or task == "tag"
     require(fits, f"--documents belongs to the task tag, not to {task}; leave it out", BadInput)
-    fits = (model is None and skill is None) or "no_answer" not in files
-    require(fits, "--no-answer goes with --predictions to score; leave it out, or --model and --skill", BadInput)
     fits = task != "translation" or model is not None or "predictions" in files
     require(fits, "the built-in model does not translate; name a --model that does", BadInput)
     if task in _TEXTS_ALONE:
@@ -213,7 +241,9 @@ _MOST_SHOWN = 12  # classes whose confusion fits a terminal, and mistakes that a
 
 def evaluated_lines(found: "Evaluated") -> Iterator[Line]:
     """The metrics, what F1 they mean, each class, and which is taken for which."""
-    width = max(17, *map(len, found.named()))
+    if not found.metrics:
+        yield "the data has no right answers to compare with: nothing is measured, what the model says is written"
+    width = max(17, *map(len, found.named()), 0)
     for metric, value in found.metrics.items():
         note = found.notes.get(f"{metric}_signature") or ("(one side is constant)" if isnan(value) else "")
         yield f"{found.name(metric):<{width}} {'–' if isnan(value) else _figure(value)}  {note}".rstrip()

@@ -82,7 +82,7 @@ def claim(*paths: Path | None, overwrite: bool, kind: Literal["file", "folder", 
     with ExitStack() as claims:
         for path in paths:
             if path is not None and first:
-                claims.enter_context(claimed(path))
+                claims.enter_context(claimed(path, run=kind == "run"))
             if path is not None and kind == "file":
                 check_free_file(path, overwrite=overwrite)
             elif path is not None:
@@ -662,9 +662,13 @@ def sample(texts: Texts) -> list[str]:
 
 
 def pick_device(named: str | None) -> str:
-    """The device named, which must be there, or a GPU if there is one."""
+    """The device named, which must be there ("auto" is CUDA, MPS or the CPU), or CUDA if there is one."""
     import torch
 
+    if named == "auto":
+        from clearhead.pipelines.model import pick_device as first_there
+
+        return str(first_there(named))
     if named is None or (named == "cuda" and torch.cuda.is_available()):  # each process has a GPU of its own
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -681,32 +685,41 @@ _PLAIN_PATIENCE, _PLAIN_MOST = 5.0, 30.0  # seconds before the first line where 
 
 
 @contextmanager
-def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterator[Progress]:
+def progress(label: str, total: int | None, *, of_bytes: bool = False, rate: bool = False) -> Iterator[Progress]:
     """Draw a bar on stderr after a second; the function given back is told how much more is done.
+
+    With `rate` it says how many a second.
 
     What is printed meanwhile stands above the bar; where stdout is a file, it goes there and not to the terminal. Where
     stderr is no terminal, a line now and then says how far it is, unless CLEARHEAD_QUIET is set.
     """
     if not sys.stderr.isatty():
-        with _plain_progress(label, total, of_bytes) as advance:
-            yield advance
+        with _plain_progress(label, total, of_bytes, rate) as plain:
+            yield plain
         return
     from rich import progress as rich
     from rich.console import Console
 
     count = rich.DownloadColumn() if of_bytes else rich.MofNCompleteColumn()
+    speed = [rich.TextColumn("{task.fields[speed]} a second")] if rate else []
     bar = rich.Progress(
-        *(rich.TextColumn("{task.description}"), rich.BarColumn(), count, rich.TimeRemainingColumn()),
+        *(rich.TextColumn("{task.description}"), rich.BarColumn(), count, *speed, rich.TimeRemainingColumn()),
         console=Console(stderr=True),
         transient=True,
         redirect_stdout=sys.stdout.isatty(),
     )
-    task = bar.add_task(label, total=total)
+    task, begun, done = bar.add_task(label, total=total, speed="0"), monotonic(), 0
     late = Timer(_PATIENCE, bar.start)
     late.daemon = True
     late.start()
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        bar.update(task, advance=more, speed=f"{done / (monotonic() - begun):,.0f}")
+
     try:
-        yield lambda more: bar.advance(task, more)
+        yield advance
     finally:
         late.cancel()
         late.join()
@@ -714,7 +727,7 @@ def progress(label: str, total: int | None, *, of_bytes: bool = False) -> Iterat
 
 
 @contextmanager
-def _plain_progress(label: str, total: int | None, of_bytes: bool) -> Iterator[Progress]:
+def _plain_progress(label: str, total: int | None, of_bytes: bool, rate: bool) -> Iterator[Progress]:
     begun, done, over = monotonic(), 0, Event()
 
     def advance(more: int) -> None:
@@ -730,6 +743,8 @@ def _plain_progress(label: str, total: int | None, of_bytes: bool) -> Iterator[P
                 continue
             spent = monotonic() - begun
             line = f"{label}: {amount(done)}{'' if total is None else f' of {amount(total)}'} in {spent:,.0f} s"
+            if rate:
+                line += f", {done / spent:,.1f} a second"
             if total is not None and 0 < done < total:
                 line += f", about {spent * (total - done) / done:,.0f} s left"
             typer.echo(line, err=True)
@@ -748,7 +763,7 @@ def _plain_progress(label: str, total: int | None, of_bytes: bool) -> Iterator[P
 # ---- training -----------------------------------------------------------------------------------------------------
 
 CORPUS = "Files (.txt .jsonl .parquet, also .gz .xz .zst), folders, patterns, hub:owner/name."
-DeviceOption = Annotated[str | None, Option(help="cpu or cuda. Default: cuda if there is one.")]
+DeviceOption = Annotated[str | None, Option(help="cpu, cuda, mps or auto. Default: cuda if there is one.")]
 _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 
 

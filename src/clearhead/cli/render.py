@@ -3,14 +3,14 @@
 Who reads through a pipe, or has set NO_COLOR, gets plain lines.
 """
 
-import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import typer
+
+from clearhead.io import as_json_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,22 +35,6 @@ def print_rows(rows: Rows, *, as_json: bool) -> None:
             from rich.console import Console
 
             Console(highlight=False, emoji=False, markup=False).print(line)
-
-
-def as_json_line(record: object) -> str:
-    """One line of JSON; a number that is not finite is null, since JSON has no word for it."""
-    try:
-        return json.dumps(record, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(record), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def in_colour() -> bool:

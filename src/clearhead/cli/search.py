@@ -1,4 +1,4 @@
-"""Verbs over many texts: search, rerank, cluster, duplicates."""
+"""Verbs over many texts: index, search, rerank, cluster, duplicates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,50 @@ if TYPE_CHECKING:
     from clearhead.pipelines.results import Hit
 
 app = Verbs()
+WHERE = "Only documents whose metadata fit: 'lang=de', 'year>=2020', 'tag in a,b'. May be repeated; all must hold."
 _RERANK = "Let a cross-encoder read the best again. Default: if the model has a skill for it, and the method is hybrid."
+
+
+STORE = "Where passages lie: postgresql://USER@HOST/DATABASE?table=NAME, lancedb:///FOLDER, or a folder."
+
+
+@app.verb
+def index(
+    files: list[str] | None = Argument(None, help="Files or folders: text, HTML, PDF, tables, .jsonl."),
+    store: str = Option(..., metavar="URL", help=f"{STORE} It is made if it is not there."),
+    delete: list[str] | None = Option(
+        None, metavar="SOURCE", help="Remove the document of this source; may be repeated."
+    ),
+    model: ModelOption = None,
+    skill: SkillOption = None,
+) -> Rows:
+    """Put documents into a store: new ones, and those that have changed; what is there already is left as it is.
+
+    Ended in any way and started again, it goes on where it was. Example: `clearhead index notes/ --store ./my-index`
+    """
+    from clearhead.data.documents import read_documents
+    from clearhead.pipelines.search.store import is_url
+    from clearhead.pipelines.search.stored import StoredIndex
+
+    require(bool(files or delete), "nothing to do; name files or folders, or a document with --delete", BadInput)
+    # a URL may hold a password, which no sentence about files may show
+    wrong = [name for name in files or () if is_url(name) and not Path(name).exists()]
+    require(not wrong, "a URL stands where files are named; the store is given with --store URL", BadInput)
+    with StoredIndex.open(store, load_model(model) if files else None, skill=skill) as found:
+        gone = found.delete(delete) if delete else 0
+        if delete and not files:
+            record: dict[str, Any] = {"store": str(found.store), "deleted": gone}
+            yield record, [f"{gone:,} of {len(delete):,} documents were there, and are no longer"]
+            return
+        expect_many()
+        with progress("embedding", None) as advance:
+            done = found.add(read_documents(files or (), note), progress=advance)
+        if done.repeated:
+            note(f"{done.repeated:,} documents have the source of one before them, and are left out")
+        total = len(found)
+        record = {"store": str(found.store), **done.to_dict(), "deleted": gone, "stored": total}
+        same = f"; {done.unchanged:,} were there as they are" if done.unchanged else ""
+        yield record, [f"{done.documents:,} documents stored in {done.passages:,} passages{same}; {total:,} in all"]
 
 
 @app.verb
@@ -45,6 +88,11 @@ def search(
     index: Path | None = Option(
         None, help="Save the index here; without --in, the one to search, with --server by its name there."
     ),
+    store: str | None = Option(
+        None, metavar="URL", help=f"The store to search, as `clearhead index` fills it. {STORE}"
+    ),
+    where: list[str] | None = Option(None, help=WHERE),
+    exact: bool = Option(False, "--exact", help="Compare vectors with all passages, however many there are."),
     model: ModelOption = None,
     skill: SkillOption = None,
     server: ServerOption = None,
@@ -62,19 +110,24 @@ def search(
     """
     queries = [one.text for one in given_texts([query])]
     places = [*(files or []), *(more or [])]
-    named = bool(places) or index is not None
-    require(named, "nothing to search; name files or folders with --in, or a saved index with --index", BadInput)
+    named = bool(places) or index is not None or store is not None
+    told = "nothing to search; name files or folders with --in, a saved index with --index, or a store with --store"
+    require(named, told, BadInput)
+    require(store is None or not (places or index), "give --store, or --in and --index, not both", BadInput)
     wanted: dict[str, Any] = {"top_k": top_k, "method": method, "min_score": min_score, "rerank": rerank}
     if server is not None:
-        local = {"--int8": int8, "--rerank-with": rerank_with, "--index together with --in": places and index}
+        local: dict[str, Any] = {"--int8": int8, "--rerank-with": rerank_with, "--store": store, "--exact": exact}
+        local |= {"--index together with --in": places and index, "--where": where}
         wrong = next((name for name, given in local.items() if given), None)
         require(wrong is None, f"{wrong} needs a model that is loaded here; leave it or --server out", BadInput)
         results = _search_there(server, queries, places, index, {**wanted, "model": model, "skill": skill})
     else:
+        wanted |= {"where": where, "approximate": False if exact else None}
         results = _search_here(
             queries,
             places,
             index,
+            store,
             wanted,
             model=model,
             skill=skill,
@@ -105,6 +158,7 @@ def _search_here(
     queries: list[str],
     places: list[Path],
     index: Path | None,
+    store: str | None,
     wanted: dict[str, Any],
     *,
     model: str | None,
@@ -113,11 +167,12 @@ def _search_here(
     int8: bool,
     overwrite: bool,
 ) -> list[list["Hit"]]:
-    """Build the index of the documents, and save it if it has a place, or read a saved one; then search it."""
+    """Build the index of the documents, and save it if it has a place, or read a saved one, or a store; then search."""
     from clearhead.data.documents import read_documents
     from clearhead.pipelines.search.index import Index
     from clearhead.pipelines.search.passages import cut_passages
     from clearhead.pipelines.search.reranking import check_reranks
+    from clearhead.pipelines.search.stored import StoredIndex
 
     method, rerank = wanted["method"], wanted["rerank"]
     if method == "bm25":
@@ -131,6 +186,10 @@ def _search_here(
             cross = loaded or load_model(model)
         if cross is not None and rerank is not False:
             check_reranks(cross.able("rerank"))  # before the work of embedding
+        if store is not None:
+            require(not int8, "--int8 is for many texts, and a search in a store reads one; leave it out", BadInput)
+            with StoredIndex.open(store, loaded, skill=skill) as stored:
+                return stored.search(queries, rerank_with=cross, **wanted)
         embedder = loaded
         if int8 and loaded is not None:
             passages = (one.text[start:end] for one in documents for start, end in cut_passages(one.text))

@@ -21,7 +21,7 @@ def serve(
         "for more. The built-in ones are there too.",
     ),
     index: list[str] | None = Option(
-        None, help="NAME=FOLDER: a saved index to search as NAME. Give it again for more."
+        None, help="NAME=FOLDER, or NAME=URL of a store: an index to search as NAME. Give it again for more."
     ),
     host: str = Option("127.0.0.1", help="The address to listen at. Another than this machine's own needs a key."),
     port: int = Option(8643, help="The port; 0 is any that is free."),

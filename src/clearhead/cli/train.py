@@ -1,7 +1,8 @@
-"""Verbs that train: pretrain and distil on raw text, finetune for a task or a pair of languages."""
+"""Verbs that train: pretrain and distil on raw text, finetune for a task or a pair of languages, glue for all of it."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ from clearhead.cli.options import (
 )
 from clearhead.cli.render import Row, Rows, shorten
 from clearhead.errors import BadConfig, BadInput, require
+from clearhead.io import write_text
 
 if TYPE_CHECKING:
     from clearhead.data.examples import PairExample
@@ -184,6 +186,9 @@ def finetune(
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
     columns: Columns,
     seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
+    skill: str | None = Option(
+        None, help="Go on from a skill of the model, by its name or folder; --set lora=8 keeps room for its rank."
+    ),
     skill_for: str | None = Option(
         None,
         help="Save adapters and head alone, as a skill of the model (needs --set lora=8): the uses that take it "
@@ -207,7 +212,8 @@ def finetune(
     if task == "translation":
         from clearhead.training.recipes import translate as translation
 
-        for option, value in (("--skill-for", skill_for), ("--teacher", teacher), ("--label", columns.get("label"))):
+        refused = {"--skill": skill, "--skill-for": skill_for, "--teacher": teacher, "--label": columns.get("label")}
+        for option, value in refused.items():
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
         plan: Any = run.override(for_device(translation.recipe_for(source), keywords["device"]))
@@ -223,11 +229,12 @@ def finetune(
         plan = run.override(recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
         if dry_run:
-            report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns)
+            report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
             yield report.to_dict(), [str(report)]
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         more: dict[str, Any] = {
+            "skill": skill,
             "skill_for": uses,
             "teacher": teacher,
             "allow_unknown_labels": allow_unknown_labels,
@@ -235,6 +242,58 @@ def finetune(
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     train = partial(train, overwrite=out.overwrite, **keywords)
     yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
+
+
+@app.verb
+def glue(
+    *,
+    data: Path = Option(..., help="The folder of GLUE: CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE, WNLI, AX."),
+    out: RunFolder,
+    model: str | None = Option(None, "--model", "-m", help="The pre-trained model; by default the built-in."),
+    seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
+    tasks: str | None = Option(None, help="Only these, separated by commas. Default: all that are there."),
+    run: Training,
+) -> Rows:
+    """Fine-tune and measure a model on all tasks of GLUE that are there; run it again to go on after a stop.
+
+    Prints the table beside the lectures' rows, and writes submissions for the test sets and AX.
+
+    Example: `clearhead glue --model ./my-bert --data GLUE --out ./my-glue --seeds 3`
+    """
+    from clearhead.evaluation.results import as_text, tables
+    from clearhead.hub.remote import unasked
+    from clearhead.training.distributed import first_process
+    from clearhead.training.recipes import glue as recipes
+    from clearhead.training.recipes.finetune import Finetune
+
+    source, asked = model or unasked(), [name.strip() for name in (tasks or "").split(",") if name.strip()]
+    plan, (_, missing) = run.override(Finetune()), recipes.find_tasks(data, asked)
+    measured: list[Any] = []
+    for one in recipes.glue(
+        *(source, data, out.path), recipe=plan, seeds=seeds, tasks=asked, overwrite=out.overwrite, **run.keywords()
+    ):
+        if one.result.exit == "interrupted":
+            yield from training_rows(one.result, one.folder)
+        measured += one.measured
+    if not first_process():
+        return
+    mean, told = recipes.average(measured)
+    rows = [*measured, *([] if mean is None else [mean])]
+    write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", out.path / "figures.json", overwrite=True)
+    ours = [
+        table
+        for table in tables(rows)
+        if table.name == "GLUE" or any(line.source != "lectures" for line in table.lines)
+    ]
+    skipped = [f"left out: {name}, {why}" for name, why in missing.items()]
+    submitted = sorted(path.name for path in (out.path / recipes.SUBMISSION).glob("*.tsv"))
+    record = {
+        "folder": str(out.path),
+        "seeds": seeds,
+        "figures": [asdict(row) for row in rows],
+        "submissions": submitted,
+    }
+    yield record, [*as_text(ours).splitlines(), told, *skipped]
 
 
 def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int) -> Iterator[Row]:

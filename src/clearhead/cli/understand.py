@@ -22,8 +22,11 @@ from clearhead.cli.options import (
     comma_separated,
     each,
     each_pair,
+    expect_many,
+    in_parts,
     nonempty,
     note,
+    progress,
     quantised,
     sample,
     whole_texts,
@@ -41,17 +44,23 @@ if TYPE_CHECKING:
 app = Verbs()
 _WORDS = "Every word's label, not the entities; with --json, words beside the entities (the default) or not."
 
+CHOICES = "A table of contexts and choices, in the formats of finetune choose (SWAG, RACE, DREAM, MuTual)."
 CONTEXT = 'A file to look in, or a folder to search; "-" is stdin (the default).'
 INDEX = "A saved index to look in, as `clearhead search … --index` writes one; with --server, the name of one there."
+
+STORE = "A store to look in, as `clearhead index` fills it: postgresql://…, lancedb:///FOLDER, or a folder."
 
 
 @app.verb
 def ask(
     *,
-    question: Annotated[str, Argument(callback=nonempty, help="The question."), SAID],
+    question: Annotated[
+        str | None, Argument(help="The question; without one, --in names files of questions."), SAID
+    ] = None,
     texts: Annotated[list[str] | None, Argument(help="Texts to look in; with --context, more files."), SAID] = None,
     files: Annotated[list[str] | None, Option("--context", "--in", help=CONTEXT)] = None,
     index: Annotated[Path | None, Option(help=INDEX)] = None,
+    store: Annotated[str | None, Option(metavar="URL", help=STORE)] = None,
     model: AnyModel,
     skill: SkillOption = None,
     top_k: int = Option(1, help="How many answers to show, the best first."),
@@ -61,11 +70,29 @@ def ask(
 ) -> Rows:
     """Find the answer to a question in texts of any length, or in a folder of documents: a verbatim slice, or nothing.
 
-    Example: `clearhead ask "When did the war end?" --context history.txt`
+    A file of questions has columns question and context (SQuAD's .json, .jsonl, .csv, .tsv, .parquet), or with --index
+    questions alone.
+
+    Examples: `clearhead ask "When did the war end?" --context history.txt`, `clearhead ask --in questions.jsonl --json`
     """
     # the model with all its skills, since another finds the passages
     options: dict[str, Any] = {"skill": skill, "top_k": top_k, "threshold": threshold}
+    if question is None:
+        todo = "no question given; write one, or name a file of questions with --in"
+        require(bool(files) and not texts, todo, BadInput)
+        yield from _answer_each(files or [], index, model, options)
+        return
+    nonempty(question)
     folders = [name for name in files or () if Path(name).is_dir()]
+    if store is not None:
+        told = "--store is searched from here; leave --server out, or name an index of the service: --index NAME"
+        require(at_a_service(model) is None, told, BadInput)
+        require(not files and not texts and index is None, "give --store or what to look in, not both", BadInput)
+        from clearhead.pipelines.search.stored import StoredIndex
+
+        with StoredIndex.open(store, model) as stored:
+            yield _answered(question, model.answer(question, stored, **options))
+        return
     if (client := at_a_service(model)) is not None and (index is not None or folders):
         told = f"a service does not search {''.join(folders[:1])!r} of this machine; name files, or its index: --index"
         require(not folders, f"{told} NAME", BadInput)
@@ -80,6 +107,27 @@ def ask(
     for one, found in each("reading", contexts, partial(model.answer, question), **options):
         record = {"question": question, "context": one.source, **found.to_dict()}
         yield record, _answer_lines(found, one.text, f"  {one.place}" if several else "")
+
+
+def _answer_each(files: list[str], index: Path | None, model: "Model", options: dict[str, Any]) -> Rows:
+    """Answer the questions of files, each in its own context, or all out of an index."""
+    from clearhead.data.published import read_asked
+
+    asked = [one for file in files for one in read_asked(file, contexts=index is None)]
+    expect_many()
+    client = at_a_service(model)
+    found_in = None if index is None or client is not None else _searched(index, None, None, model)
+    with progress("reading", len(asked)) as advance:
+        for part in in_parts(asked, lambda one: len(one.question) + len(one.context)):
+            questions = [one.question for one in part]
+            if client is not None and index is not None:
+                answers: Any = client.answer(questions, index=str(index), progress=advance, **options)
+            else:
+                where = found_in or [one.context for one in part]
+                answers = model.answer(questions, where, progress=advance, **options)
+            for one, found in zip(part, answers, strict=True):
+                record = {"id": one.id, "question": one.question, **found.to_dict()}
+                yield record, [shorten(one.question, 100), *_answer_lines(found, one.context, "")]
 
 
 def _searched(index: Path | None, files: list[str] | None, texts: list[str] | None, model: "Model") -> "Index":
@@ -237,14 +285,37 @@ def follows(pairs: GivenPairs, model: AnyModel) -> Rows:
 @app.verb
 def choose(
     *,
-    context: Annotated[str, Argument(callback=nonempty, help="What comes before."), SAID],
-    candidates: Annotated[list[str], Argument(help="The candidates."), SAID],
+    context: Annotated[str | None, Argument(help="What comes before."), SAID] = None,
+    candidates: Annotated[list[str] | None, Argument(help="The candidates."), SAID] = None,
+    files: Annotated[list[str] | None, Option("--in", help=CHOICES)] = None,
     model: AnyModel,
 ) -> Rows:
     """Choose the candidate that fits a context best.
 
-    Example: `clearhead choose "She opened the umbrella because" "it rained." "it was Monday."`
+    Examples: `clearhead choose "She opened the umbrella because" "it rained." "it was Monday."`,
+    `clearhead choose --in swag.csv --json`
     """
-    found = model.choose(context, candidates)
+    if files:
+        require(context is None, f"give a context or --in FILE, not both ({shorten(str(context))!r})", BadInput)
+        yield from _choose_each(files, model)
+        return
+    if context is None or not candidates:
+        raise BadInput("give a context and its candidates, or name a table of both with --in")
+    found = model.choose(nonempty(context), candidates)
     ranked = sorted(zip(found.scores, candidates, strict=True), key=lambda pair: -pair[0])
     yield {"context": context, **found.to_dict()}, (scored(score, shorten(text, 100)) for score, text in ranked)
+
+
+def _choose_each(files: list[str], model: "Model") -> Rows:
+    """The best candidate of each row."""
+    from clearhead.data.published import open_choices
+
+    given = [one for file in files for one in open_choices(file)]
+    expect_many()
+    with progress("choosing", len(given)) as advance:
+        for part in in_parts(given, lambda one: len(one.context) + sum(map(len, one.choices))):
+            chosen = model.choose([(one.context, one.choices) for one in part], progress=advance)
+            for one, found in zip(part, chosen, strict=True):
+                record = {"id": one.where, "context": one.context, "choices": list(one.choices), **found.to_dict()}
+                shown = f"{shorten(one.context, 40)} | {shorten(one.choices[found.index], 60)}"
+                yield record, [scored(found.score, shown)]

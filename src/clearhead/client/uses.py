@@ -278,7 +278,7 @@ def search(
         sources = [getattr(one, "source", str(number)) for number, one in enumerate(held)]
 
     def result(found: Any) -> list[Hit]:
-        hits = records(Hit, found["results"])
+        hits = records(Hit, ({"metadata": {}, **one} for one in found["results"]))
         # a service knows documents by their numbers
         return [replace(hit, source=sources[int(hit.source)]) for hit in hits] if sources else list(hits)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.nn.layout import Packed
+from clearhead.text.packed import Sequences
 
 IGNORE_INDEX = -100  # the target where nothing is to be learnt, as PyTorch's cross-entropy has it
 
@@ -46,6 +47,14 @@ class Batch:
             None if segments is None else torch.tensor([s for sequence in segments for s in sequence]),
             dict(targets or {}),
         )
+
+    @classmethod
+    def gather(cls, sequences: Sequences, chosen: Ints) -> Self:
+        """Pack some of many inputs."""
+        taken = sequences.take(chosen)
+        # all tokens in the first segment is what models take for granted, and spares them the look-up
+        segments = None if taken.segments is None or not taken.segments.any() else torch.from_numpy(taken.segments)
+        return cls(torch.from_numpy(taken.ids), Packed.of(taken.lengths), segments)
 
     @property
     def tokens(self) -> int:

@@ -8,7 +8,7 @@ import glob
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +32,7 @@ class Corpus:
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         require(bool(named), "A corpus needs at least one file, folder, pattern or hub:owner/name.", BadInput)
         self.field = field
-        self.sources = list(dict.fromkeys(found for name in named for found in _find(name)))
+        self.sources = list(dict.fromkeys(found for name in named for found in _sources(name)))
 
     @property
     def size(self) -> int:
@@ -65,13 +65,16 @@ class Corpus:
         read.up_to(done, last=True)
 
 
-def _find(name: str | Path) -> list[Path | str]:
-    if str(name).startswith("hub:"):
-        return [str(name)]
-    path = Path(name)
+def _sources(name: str | Path) -> list[Path | str]:
+    return [str(name)] if str(name).startswith("hub:") else [*find_by_ending(name, _READERS)]
+
+
+def find_by_ending(name: str | Path, endings: Collection[str]) -> list[Path]:
+    """The file of a name, or those of a folder or pattern, sorted; what ends otherwise (packed or not) is refused."""
+    path, known = Path(name), ", ".join(endings) + " (or these with .gz, .xz, .zst)"
     if path.is_dir():
-        found = sorted(inner for inner in path.rglob("*") if inner.is_file() and content_suffix(inner) in _READERS)
-        require(bool(found), f"The folder {path} holds no file that ends in {_ENDINGS}.", NotFound)
+        found = sorted(inner for inner in path.rglob("*") if inner.is_file() and content_suffix(inner) in endings)
+        require(bool(found), f"The folder {path} holds no file that ends in {known}.", NotFound)
     elif not path.exists() and glob.has_magic(str(name)):
         matches = glob.glob(str(name), recursive=True)  # noqa: PTH207 – Path.glob takes no absolute pattern
         found = sorted(Path(match) for match in matches if Path(match).is_file())
@@ -80,9 +83,9 @@ def _find(name: str | Path) -> list[Path | str]:
         require(path.exists(), f"There is no file {path}; check the name.", NotFound)
         found = [path]
     for path in found:
-        known = content_suffix(path) in _READERS
-        require(known, f"{path} ends in none of {_ENDINGS}; convert it, or leave it out.", BadInput)
-    return [*found]
+        fits = content_suffix(path) in endings
+        require(fits, f"{path} ends in none of {known}; convert it, or leave it out.", BadInput)
+    return found
 
 
 def _lines(path: Path, content: BinaryIO) -> Iterator[str]:
@@ -146,4 +149,3 @@ def _strings(rows: Iterator[Any], source: str, field: str) -> Iterator[str]:
 
 
 _READERS = {".txt": _text, ".jsonl": _jsonl, ".parquet": _parquet}
-_ENDINGS = ", ".join(_READERS) + " (or these with .gz, .xz, .zst)"

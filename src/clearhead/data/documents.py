@@ -8,12 +8,13 @@ import csv
 import io
 import json
 import logging
+import math
 import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -37,15 +38,17 @@ _MARKS = {  # UTF-32's begins as UTF-16's does
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _TOLD = 20  # of what cannot be read; then the rest is counted
 _NAMED = 3  # kinds of files that are named, where many are left out
+_LARGEST = 2**53  # beyond it numbers are not exact everywhere, and are kept as they are written
 _HEADER_CELL = 60  # characters that the name of a column has at most
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, and where it comes from: a file, or a file and a line."""
+    """A text, and where it comes from: a file, or a file and a line; and what else is known of it, to filter by."""
 
     text: str
     source: str
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict, hash=False)
 
 
 def _warn(sentence: str) -> None:
@@ -55,9 +58,10 @@ def _warn(sentence: str) -> None:
 def read_documents(names: Iterable[str | Path], tell: Tell = _warn) -> Iterator[Document]:
     """The documents of files and folders, in order; a folder's files by name, its folders' too, if their kind is known.
 
-    A line of .jsonl is an object with "text"; its source is its "id" if it has one, else the file and the line. So is a
-    row of .csv and .tsv: its column "text" (or "review", "message", …), else all its columns. Of HTML and PDF, what a
-    reader sees. `tell` is told what was left out, and which encoding was guessed.
+    A line of .jsonl is an object with "text"; its source is its "id" if it has one, else the file and the line; what
+    else it says (strings, numbers, true, false) is its metadata. So is a row of .csv and .tsv: its column "text" (or
+    "review", "message", …), else all its columns. Of HTML and PDF, what a reader sees. `tell` is told what was left
+    out, and which encoding was guessed.
 
     >>> from clearhead.data.documents import read_documents
     >>> [one.source for one in read_documents(["notes.md"])]
@@ -137,15 +141,15 @@ def _documents(file: Path, tell: Tell, refuse: Refuse) -> Iterator[Document]:
         if records is None:
             yield Document(_text(file, content, tell), str(file))
             return
-        for number, text, name in records(file, content, tell, refuse):
-            yield Document(text, f"{file}:{number}" if name is None else name)
+        for number, text, name, metadata in records(file, content, tell, refuse):
+            yield Document(text, f"{file}:{number}" if name is None else name, metadata)
 
 
 def _numbered(file: Path, tell: Tell, refuse: Refuse) -> Iterator[tuple[int, str]]:
     with decompressed(file) as (_, content):
         ending = content_suffix(file).lower()
         if ending in _RECORDS:
-            for number, text, _ in _RECORDS[ending](file, content, tell, refuse):
+            for number, text, *_ in _RECORDS[ending](file, content, tell, refuse):
                 yield number, text
         elif ending in _EXTRACTED or _is_pdf(head := _peek(content)) or _is_html(head, ending):
             yield from enumerate(_text(file, content, tell).split("\n"), start=1)
@@ -347,7 +351,9 @@ def _pdf_text(file: Path, held: bytes) -> str:
 
 # ---- a document a line --------------------------------------------------------------------------------------------
 
-Record = tuple[int, str, str | None]  # the line's number, the text, and its own name if it has one
+Metadata = dict[str, str | int | float | bool]
+# the line's number, the text, its own name if it has one, and what else it says
+Record = tuple[int, str, str | None, Metadata]
 
 
 def _json_lines(file: Path, content: BinaryIO, tell: Tell, refuse: Refuse) -> Iterator[Record]:
@@ -355,13 +361,19 @@ def _json_lines(file: Path, content: BinaryIO, tell: Tell, refuse: Refuse) -> It
         if line.strip():
             where = f"{file}, line {number}"
             try:
-                text, name = text_field(line, "text", where), json.loads(line).get("id")
+                text, held = text_field(line, "text", where), json.loads(line)
+                name = held.get("id")
                 fits = name is None or isinstance(name, str | int)
                 require(fits, f'{where} has an "id" that is no string or number.', BadInput)
             except BadInput as wrong:
                 refuse(wrong)
                 continue
-            yield number, text, None if name is None else str(name)
+            known = {key: one for key, one in held.items() if key not in ("text", "id") and _is_scalar(one)}
+            yield number, text, None if name is None else str(name), known
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _rows(file: Path, content: BinaryIO, tell: Tell, refuse: Refuse) -> Iterator[Record]:
@@ -394,17 +406,29 @@ def _is_name(cell: str) -> bool:
     return 0 < len(cell.strip()) <= _HEADER_CELL and not cell.strip()[0].isdigit()
 
 
-def _row(cells: list[str], columns: list[str]) -> tuple[str, str | None] | None:
-    """The text and the name of a row; none of an empty one."""
+def _row(cells: list[str], columns: list[str]) -> tuple[str, str | None, Metadata] | None:
+    """The text and the name of a row, and its other columns; none of an empty one."""
     named = dict(zip((column.strip().lower() for column in columns), cells, strict=False))
     column = next((name for name in TEXTS if name in named), None)
+    known: Metadata = {}
     if column is not None:
         text = named[column]
+        others = {name: cell.strip() for name, cell in named.items() if name not in (column, "id") and cell.strip()}
+        known = {name: _value(valid_text(cell)) for name, cell in others.items()}
     elif columns:
         text = "\n".join(f"{name.strip()}: {cell}" for name, cell in zip(columns, cells, strict=False) if cell.strip())
     else:
         text = "\n".join(filter(str.strip, cells))
-    return (valid_text(text), named.get("id") or None) if text.strip() else None
+    return (valid_text(text), named.get("id") or None, known) if text.strip() else None
+
+
+def _value(cell: str) -> str | int | float:
+    """A number, where it is written as JSON writes it, so that 007 is none."""
+    try:
+        found = json.loads(cell, parse_constant=str)
+    except (ValueError, RecursionError):
+        return cell
+    return found if type(found) in (int, float) and abs(found) < _LARGEST else cell
 
 
 _RECORDS: dict[str, Callable[[Path, BinaryIO, Tell, Refuse], Iterator[Record]]] = {

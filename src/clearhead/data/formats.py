@@ -1,5 +1,6 @@
 """Files to examples: tables of texts, pairs, words and choices; SQuAD, CoNLL and DREAM."""
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -10,6 +11,8 @@ from clearhead.data.examples import ChoiceExample, Label, PairExample, QuestionE
 from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, need, open_table
 from clearhead.errors import BadInput, require
 from clearhead.io import read_json, read_lines
+
+log = logging.getLogger(__name__)
 
 PROMPTS = ("prompt", "instruction", "question", "input")
 ANSWERS = ("answer", "output", "response", "completion")
@@ -68,8 +71,21 @@ def read_texts(
     table = open_table(source)
     first, second = choose_texts(table, text, pair)
     target = choose(table, "label", label, CLASSES if parse is parse_class or parse is parse_classes else SCORES)
+    table = _agreed(table, target)
     seconds = [None] * len(table) if second is None else strings(table, second)
     return list(map(TextExample, strings(table, first), seconds, _parsed(table, target, parse), table.places()))
+
+
+def _agreed(table: Table, label: str | None) -> Table:
+    """Leave out pairs on whose label people did not agree: "-" as SNLI and MNLI write it, nothing on the hub."""
+    if label is None or not (label == "gold_label" or table.name.startswith("hub:")):
+        return table
+    labels = table.column(label)
+    kept = [row for row, value in enumerate(labels) if value not in ("-", None)]
+    if not kept or len(kept) == len(table):  # a test split has no labels at all
+        return table
+    log.warning("%s: %d pairs without an agreed label are left out", table.name, len(table) - len(kept))
+    return table.keep(kept)
 
 
 def read_pairs(
@@ -135,10 +151,10 @@ def read_choices(
     asked = choose(table, "question", None, ("question",))
     questions = [None] * len(table) if asked in (None, column) else strings(table, str(asked))
     rows = enumerate(zip(strings(table, column), offered, answers, questions, strict=True))
-    return [_choices(table.where(number), *row) for number, row in rows]
+    return [choice_example(table.where(number), *row) for number, row in rows]
 
 
-def _choices(
+def choice_example(
     where: str, context: str, choices: Sequence[str], answer: str | None, question: str | None
 ) -> ChoiceExample:
     """Find the right choice by its text, its number, counted from 0, or its letter, counted from A."""
@@ -193,16 +209,16 @@ def read_squad(path: str | Path) -> list[QuestionExample]:
     require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
     found: dict[str, QuestionExample] = {}
     for a, article in enumerate(articles or (), start=1):
-        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
+        for p, paragraph in enumerate(need_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
             where = f"{path}, article {a}, paragraph {p}"
-            context = _field(paragraph, "context", str, where)
-            for q, asked in enumerate(_field(paragraph, "qas", list, where), start=1):
-                _add(found, _question(f"{where}, question {q}", context, asked))
+            context = need_field(paragraph, "context", str, where)
+            for q, asked in enumerate(need_field(paragraph, "qas", list, where), start=1):
+                add_question(found, _question(f"{where}, question {q}", context, asked))
     require(bool(found), f"{path} has no questions.", BadInput)
     return list(found.values())
 
 
-def _add(found: dict[str, QuestionExample], example: QuestionExample) -> None:
+def add_question(found: dict[str, QuestionExample], example: QuestionExample) -> None:
     """Add a question under its id: two with the same would be scored as one."""
     fault, todo = f"has the id {example.id!r} of a question before it", "give each question its own, or take one out"
     require(example.id not in found, f"{example.where} {fault}; {todo}.", BadInput)
@@ -220,11 +236,11 @@ def read_questions(source: str | Path) -> list[QuestionExample]:
     for row, values in enumerate(zip(*map(table.column, names), strict=True)):
         asked, where = dict(zip(names, values, strict=True)), table.where(row)
         if (given := asked.pop("answers", None)) is not None:
-            texts, starts = (_field(given, name, list, where) for name in ("text", "answer_start"))
+            texts, starts = (need_field(given, name, list, where) for name in ("text", "answer_start"))
             require(len(texts) == len(starts), f"{where} has {len(texts)} answers and {len(starts)} starts.", BadInput)
             answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
             asked |= {"answers": answers, "is_impossible": not texts}
-        _add(found, _question(where, _field(asked, "context", str, where), asked))
+        add_question(found, _question(where, need_field(asked, "context", str, where), asked))
     return list(found.values())
 
 
@@ -241,11 +257,14 @@ def _question(where: str, context: str, asked: Any) -> QuestionExample:
     impossible = bool(asked.get("is_impossible", False))
     given = [] if impossible else asked.get("answers", [])
     require(isinstance(given, list), f'{where} has no list under "answers".', BadInput)
-    answers = tuple((_field(item, "text", str, where), _field(item, "answer_start", int, where)) for item in given)
-    return QuestionExample(name, _field(asked, "question", str, where), context, answers, impossible, where)
+    answers = tuple(
+        (need_field(item, "text", str, where), need_field(item, "answer_start", int, where)) for item in given
+    )
+    return QuestionExample(name, need_field(asked, "question", str, where), context, answers, impossible, where)
 
 
-def _field(record: Any, name: str, kind: type, where: str) -> Any:
+def need_field(record: Any, name: str, kind: type, where: str) -> Any:
+    """A value of a record, which must be there and of this type."""
     value = record.get(name) if isinstance(record, dict) else None
     require(isinstance(value, kind), f"{where} has no {kind.__name__} under {name!r}.", BadInput)
     return value
@@ -320,7 +339,8 @@ def read_dream(path: str | Path) -> list[ChoiceExample]:
         try:
             context = "\n".join(record[0])
             found += [
-                _choices(where, context, asked["choice"], asked["answer"], asked["question"]) for asked in record[1]
+                choice_example(where, context, asked["choice"], asked["answer"], asked["question"])
+                for asked in record[1]
             ]
         except (LookupError, TypeError):
             raise BadInput(f"{where} is not [[turns], [questions], id] as DREAM has it.") from None

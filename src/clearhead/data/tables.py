@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 TEXTS = ("sentence", "text", "review", "message", "content", "document")
 PAIRS = (
     ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
+    ("premise", "hypothesis"),  # with capitals in GLUE's diagnostic-full.tsv
     ("question1", "question2"),
     ("question", "sentence"),
     ("#1 String", "#2 String"),
@@ -28,9 +28,16 @@ PAIRS = (
     ("first", "second"),
     ("text", "pair"),
     ("query", "passage"),
+    ("query", "positive"),
+    ("article", "highlights"),  # CNN/DailyMail
+    ("document", "summary"),  # XSum
 )
 CLASSES = ("gold_label", "label", "labels", "class", "category", "Quality", "is_duplicate", "entailment_judgment")
 SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "relevance", "label")
+
+# published files in which texts broke over several lines, so that rows without all columns are no mistake of the user's
+_BROKEN = (("id", "qid1", "qid2", "question1", "question2", "is_duplicate"), ("id", "question1", "question2"))
+_SHOWN = 3  # lines that a message names
 
 Row = Sequence[object]
 
@@ -57,6 +64,11 @@ class Table:
         require(name in self.columns, f"{self.name} has no column {name!r}; it has {there}.", BadInput)
         at = self.columns.index(name)
         return [row[at] for row in self.rows]
+
+    def keep(self, rows: Sequence[int]) -> "Table":
+        """The table of some of the rows, which stand where they stood."""
+        kept, numbers = [self.rows[row] for row in rows], [self.numbers[row] for row in rows]
+        return Table(self.name, self.columns, kept, self.unit, numbers)
 
     def where(self, row: int) -> str:
         """Where a row stands, for messages."""
@@ -119,11 +131,15 @@ def from_records(
 def _lines(path: Path, header: Sequence[str] | None) -> Table:
     rows: list[Row] = []
     numbers: list[int] = []
+    broken: list[int] = []
     columns = header
     blank: int | None = None
     for line, fields in _csv(path) if path.suffix == ".csv" else _tsv(path):
         if not fields:
-            blank = blank or line
+            if columns is not None and tuple(columns) in _BROKEN:
+                broken.append(line)
+            else:
+                blank = blank or line
             continue
         require(blank is None, f"{path}, line {blank} is empty; take it out.", BadInput)
         if columns is None and (columns := _published_header(path, fields)) is None:
@@ -132,9 +148,16 @@ def _lines(path: Path, header: Sequence[str] | None) -> Table:
             require(not repeated, f"{path} has two columns named {', '.join(map(repr, repeated))}.", BadInput)
             continue
         told = f"{len(fields)} columns, not {len(columns)} ({', '.join(columns)})"
-        require(len(fields) == len(columns), f"{path}, line {line} has {told}.", BadInput)
+        if len(fields) != len(columns) and tuple(columns) in _BROKEN:
+            broken.append(line)
+            continue
+        todo = "mend the line, or take it out"
+        require(len(fields) == len(columns), f"{path}, line {line} has {told}; {todo}.", BadInput)
         rows.append(fields)
         numbers.append(line)
+    if broken:
+        shown = ", ".join(map(str, broken[:_SHOWN])) + (", …" if len(broken) > _SHOWN else "")
+        log.warning("%s: %d broken rows without all columns are left out (lines %s)", path, len(broken), shown)
     return Table(str(path), tuple(columns or ()), rows, "line", numbers)
 
 
@@ -142,8 +165,13 @@ def _published_header(path: Path, fields: list[str]) -> tuple[str, ...] | None:
     if path.suffix == ".csv":
         return None
     match fields:
+        case [query, passage, other] if path.name.startswith(("triples", "qidpidtriples")):
+            numbers = query.isdecimal() and passage.isdecimal() and other.isdecimal()
+            told = f"{path} holds numbers of queries and passages, not their texts"
+            require(not numbers, f"{told}; give triples.train.small.tsv, which has the texts.", BadInput)
+            header: tuple[str, ...] = ("query", "positive", "negative")
         case ["ham" | "spam", _]:
-            header: tuple[str, ...] = ("label", "text")
+            header = ("label", "text")
         case [_, _, "0" | "1"]:
             header = ("question", "sentence", "label")
         case [_, "0" | "1", "" | "*", _]:

@@ -244,6 +244,13 @@ def gold_of(example: Example) -> Any:
             return list(example.label) if isinstance(example.label, tuple) else example.label
 
 
+def is_unlabelled(example: Example) -> bool:
+    """Whether nobody says what is right, as in a test set: also of a question that is not said to have no answer."""
+    if isinstance(example, QuestionExample):
+        return not example.answers and not example.impossible
+    return gold_of(example) is None
+
+
 def _gold(example: Any) -> Any:
     """The label, the score or the tags of an example, which must have some."""
     found = getattr(example, {WordsExample: "tags", PairExample: "score"}.get(type(example), "label"))

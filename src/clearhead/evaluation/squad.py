@@ -245,6 +245,11 @@ def write_nbest(path: str | Path, nbest: NBest, *, overwrite: bool = False) -> N
     write_text(json.dumps(lists, ensure_ascii=False, indent=1) + "\n", Path(path), overwrite=overwrite)
 
 
+def write_no_answer(path: str | Path, odds: Mapping[str, float], *, overwrite: bool = False) -> None:
+    """Write null odds as `read_no_answer` and the official script read them."""
+    write_text(json.dumps(dict(odds), indent=1) + "\n", Path(path), overwrite=overwrite)
+
+
 def score_files(
     examples: Sequence[QuestionExample],
     *,

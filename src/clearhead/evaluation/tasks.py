@@ -11,7 +11,7 @@ from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample,
 from clearhead.data.report import check_known
 from clearhead.decoding.config import GenerationConfig
 from clearhead.evaluation import scores, squad
-from clearhead.evaluation.scores import Evaluated, Metrics, Prediction, asked, gold_of, relevant_queries
+from clearhead.evaluation.scores import Evaluated, Metrics, Prediction, asked, gold_of, is_unlabelled, relevant_queries
 from clearhead.evaluation.translation import score_translations
 from clearhead.io import Progress, in_wholes
 from clearhead.models import RECURRENT_FAMILIES
@@ -44,16 +44,20 @@ class Evaluation:
         *,
         progress: Progress | None = None,
         allow_unknown: bool = False,
+        unlabelled: bool = False,
         **options: Any,
     ) -> Evaluated:
         """Measure; `progress` is told how many more examples are done, `options` are those of `predict`.
 
         Labels that the model does not know are refused before anything is computed, or counted as wrong and said.
+        With `unlabelled`, examples may have none at all, as a test set has: then nothing is scored.
         """
+        blind = unlabelled and all(is_unlabelled(example) for example in examples)
         labels = None if self.head is None else _labels(model, *self.head)
-        unknown = {} if labels is None else check_known(examples, labels, "the model", allow=allow_unknown)
+        known = labels is None or blind
+        unknown = {} if known else check_known(examples, labels or (), "the model", allow=allow_unknown)
         rows = self.predict(model, examples, progress=progress, **options)
-        found = self.score(examples, rows, labels)
+        found = Evaluated(metrics={}) if blind else self.score(examples, rows, labels)
         told = [
             {**asked(example), "gold": gold_of(example), **row} for example, row in zip(examples, rows, strict=True)
         ]
@@ -98,7 +102,9 @@ def predict_answers(
         spans = [squad.ScoredText(one.text, one.logit) for one in answer.candidates]
         nothing = squad.ScoredText("", answer.null_score)
         lists[example.id] = sorted([*spans, nothing], key=lambda one: -one.score)
-    texts = squad.predictions_of(squad.golds_of(examples), lists, threshold)
+    # a test set says of no question whether it has an answer, so that the model decides as in SQuAD 2.0
+    golds = {example.id: [text for text, _ in example.answers] for example in examples}
+    texts = squad.predictions_of(golds, lists, threshold)
     rows = []
     for example, answer in zip(examples, found, strict=True):
         text = texts[example.id]

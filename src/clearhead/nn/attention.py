@@ -3,6 +3,7 @@
 # B batch · N packed tokens · R sequences of one length · T queries · S keys · D width · H heads · K head width
 # … is (N) packed or (B, T) padded
 
+import math
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import BadInput, check_heads
 from clearhead.nn.cache import LayerCache
-from clearhead.nn.fused import linear, linear_add
+from clearhead.nn.fused import Sum, bound, bound_add, linear, linear_add
 from clearhead.nn.layout import Backend, Layout, Packed, Padded
 from clearhead.nn.positions import Rotary
 
@@ -271,10 +272,14 @@ class MultiHeadAttention(nn.Module):
         mixed: Tensor = linear(self.output, self.attend(q, k, v, layout, keys, bias).flatten(-2))
         return mixed
 
+    @property
+    def longest(self) -> float:
+        """The longest sequence that needs no mask."""
+        return math.inf if self.attend.window is None else self.attend.window + 1
+
     def can_add_to(self, longest: int) -> bool:
         """Whether `add_to` gives the same: scores are scaled, and sequences up to this length need no mask."""
-        attend = self.attend
-        return self.rescale == 1.0 and not attend.causal and (attend.window is None or longest <= attend.window + 1)
+        return self.rescale == 1.0 and not self.attend.causal and longest <= self.longest
 
     def add_to(self, residual: Tensor, x: Tensor, layout: Packed) -> Tensor:
         """residual + self(x, layout) in as few calls as there can be, without a mask: (N, D) -> (N, D)."""
@@ -287,6 +292,29 @@ class MultiHeadAttention(nn.Module):
             q, k, v = run.unflatten(2, (3, self.heads)).permute(2, 0, 3, 1, 4)  # (R, H, T, K) each
             mixed.append(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(count * length, -1))
         return linear_add(residual, self.output, mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+
+    def capture(self) -> Sum:
+        """`add_to` for a single text, of its residual and of itself, with the weights as they are now."""
+        qkv, add, heads, rotary = bound(self.qkv), bound_add(self.output), self.heads, self.rotary
+
+        def add_to(residual: Tensor, x: Tensor) -> Tensor:
+            run, length = qkv(x), x.shape[0]
+            if rotary is not None:
+                rotary.rotate_(run.view(length, 3 * heads, -1)[:, : 2 * heads])
+            q, k, v = run.view(length, 3, heads, -1).permute(1, 2, 0, 3).unbind()  # (H, T, K) each
+            if length > _SHORT:
+                mixed = F.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+            else:
+                # keys in rows: torch's softmax over columns is the quicker one where they are few
+                scores = torch.baddbmm(_NONE, k, q.mT, beta=0, alpha=q.shape[-1] ** -0.5)  # (H, S, T)
+                mixed = torch.bmm(scores.softmax(1).mT, v)
+            return add(residual, mixed.transpose(0, 1).reshape(length, -1))
+
+        return add_to
+
+
+_SHORT = 64  # tokens up to which two products and a softmax are quicker than the fused kernel
+_NONE = torch.zeros(1, 1, 1)
 
 
 def inner_width(width: int, heads: int, head_width: int | None) -> int:

@@ -12,7 +12,20 @@ from torch import Tensor, nn
 from clearhead.errors import BadConfig, check_config, check_heads
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.embeddings import check_length
-from clearhead.nn.fused import can_fuse, gated, linear, linear_add, normalised
+from clearhead.nn.fused import (
+    Map,
+    Sum,
+    bound,
+    bound_add,
+    bound_gated,
+    bound_norm,
+    can_fuse,
+    captured,
+    gated,
+    linear,
+    linear_add,
+    normalised,
+)
 from clearhead.nn.layout import Layout, Padded
 
 Activation = Callable[[Tensor], Tensor]
@@ -60,6 +73,14 @@ class FeedForward(nn.Module):
         """The activations between the two products: (…, D) -> (…, F)."""
         return linear(self.up, x, "gelu") if self.act is F.gelu else self.act(linear(self.up, x))
 
+    def capture(self) -> Sum:
+        """`add_to` with the weights as they are now, for a single text."""
+        inner, down = self._capture_inner(), bound_add(self.down)
+        return lambda residual, x: down(residual, inner(x))
+
+    def _capture_inner(self) -> Map:
+        return bound(self.up, "gelu") if self.act is F.gelu else self.inner
+
 
 class GatedFeedForward(FeedForward):
     """Shazeer 2020 (GeGLU with act="gelu"): one half of the widened token gates the other."""
@@ -72,6 +93,15 @@ class GatedFeedForward(FeedForward):
             return gated(self.up, x)
         value, gate = linear(self.up, x).chunk(2, -1)
         return self.act(value) * gate
+
+    def _capture_inner(self) -> Map:
+        return bound_gated(self.up) if self.act is F.gelu else self.inner
+
+
+def _can_capture(block: Any) -> bool:
+    """Whether both parts of a block can, and give the same without a mask for texts that are short enough."""
+    attention, feedforward = block.attention, block.feedforward
+    return hasattr(attention, "capture") and hasattr(feedforward, "capture") and attention.can_add_to(0)
 
 
 class PostNormBlock(nn.Module):
@@ -92,6 +122,19 @@ class PostNormBlock(nn.Module):
             return normalised(self.norm_2, self.feedforward.add_to(x, x))
         x = self.norm_1(x + self.dropout(self.attention(x, layout, *given)))
         return self.norm_2(x + self.dropout(self.feedforward(x)))
+
+    can_capture = _can_capture
+
+    def capture(self) -> Map:
+        """The block with its weights as they are now, for a single text: (N, D) -> (N, D)."""
+        attend, norm_1 = self.attention.capture(), bound_norm(self.norm_1)
+        feedforward, norm_2 = self.feedforward.capture(), bound_norm(self.norm_2)
+
+        def forward(x: Tensor) -> Tensor:
+            x = norm_1(attend(x, x))
+            return norm_2(feedforward(x, x))
+
+        return forward
 
 
 class PreNormBlock(nn.Module):
@@ -116,6 +159,19 @@ class PreNormBlock(nn.Module):
         x = x + self.dropout(self.attention(self.norm_1(x), layout, *given))
         return x + self.dropout(self.feedforward(self.norm_2(x)))
 
+    can_capture = _can_capture
+
+    def capture(self) -> Map:
+        """The block with its weights as they are now, for a single text: (N, D) -> (N, D)."""
+        attend, norm_1 = self.attention.capture(), bound_norm(self.norm_1)
+        feedforward, norm_2 = self.feedforward.capture(), bound_norm(self.norm_2)
+
+        def forward(x: Tensor) -> Tensor:
+            x = attend(x, norm_1(x))
+            return feedforward(x, norm_2(x))
+
+        return forward
+
 
 class Encoder(nn.Module):
     """Ids to hidden states, in either layout: embeddings, then blocks. A model sets the three attributes."""
@@ -138,7 +194,15 @@ class Encoder(nn.Module):
         """Ids (N,) packed or (B, T) padded -> hidden states (…, D). Without a layout, nothing is padding."""
         layout = layout or Padded.full(ids)
         check_length(layout.max_length, self.max_length)
-        x = self.embeddings(ids, layout.positions, segments)
+        alone = captured(self, layout)
+        if alone is not None and alone.embed is not None:
+            x = alone.embed(ids, segments)
+        else:
+            x = self.embeddings(ids, layout.positions, segments)
+        if alone is not None:
+            for each in alone.blocks:
+                x = each(x)
+            return x
         for block in self.blocks:
             x = block(x, layout)
         return x

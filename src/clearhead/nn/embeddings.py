@@ -3,7 +3,7 @@
 # N words · C characters of a word · E embedding width · D width; … is (N) packed or (B, T) padded
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.errors import InputTooLong, require
+from clearhead.nn.fused import bound_norm
 
 UNLIMITED = sys.maxsize  # the `max_length` of a model whose positions are relative: no text is too long for it
 CAPITAL_KINDS = 3  # words without capitals, with some, of nothing else
@@ -37,6 +38,21 @@ class SummedEmbeddings(nn.Module):
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         return self.dropout(self.norm(x))
+
+    def capture(self) -> Callable[[Tensor, Tensor | None], Tensor]:
+        """Ids and segments (N,) of a single text -> (N, E), with the weights as they are now, for inference."""
+        token, norm = self.token.weight, bound_norm(self.norm)
+        position = self.position.weight.detach()[self.first_position :]
+        segment = None if self.segment is None else self.segment.weight.detach()
+        plain = position if segment is None else position + segment[0]
+
+        def embed(ids: Tensor, segments: Tensor | None) -> Tensor:
+            x = torch.embedding(token, ids)
+            if segments is None or segment is None:
+                return norm(x.add_(plain[: ids.shape[0]]))
+            return norm(x.add_(position[: ids.shape[0]]).add_(torch.embedding(segment, segments)))
+
+        return embed
 
 
 class FactorisedEmbeddings(nn.Module):
@@ -82,6 +98,19 @@ class TokenEmbeddings(nn.Module):
         if self.capital is not None:
             x = x + (self.capital.weight[0] if capitals is None else self.capital(capitals))
         return self.dropout(self.norm(x))
+
+    def capture(self) -> Callable[[Tensor, Tensor | None], Tensor]:
+        """Ids and kinds of words (N,) of a single text -> (N, D), with the weights as they are now, for inference."""
+        token, norm = self.token.weight, bound_norm(self.norm)
+        capital = None if self.capital is None else self.capital.weight.detach()
+
+        def embed(ids: Tensor, capitals: Tensor | None) -> Tensor:
+            x = torch.embedding(token, ids)
+            if capital is not None:
+                x.add_(capital[0] if capitals is None else torch.embedding(capital, capitals))
+            return norm(x)
+
+        return embed
 
 
 class PositionedEmbeddings(nn.Module):

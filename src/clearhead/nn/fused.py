@@ -1,7 +1,12 @@
-"""Linear maps by the fastest kernel there is (oneDNN, fused with GELU and residual), and when a block may use it."""
+"""Linear maps by the fastest kernel there is (oneDNN, fused with GELU and residual), and when a block may use it.
+
+For one text alone, whose products are short, the blocks of an encoder are captured: see `captured`.
+"""
 
 # … is (N) packed or (B, T) padded
 
+from collections.abc import Callable
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,9 +16,11 @@ from torch import Tensor, nn
 
 from clearhead.nn.layout import Layout, Packed
 from clearhead.nn.lora import LoRA
-from clearhead.nn.quantisation import QuantisedLinear
+from clearhead.nn.quantisation import CalibratedLinear, QuantisedLinear
 
 Act = Literal["none", "gelu"]
+Map = Callable[[Tensor], Tensor]
+Sum = Callable[[Tensor, Tensor], Tensor]  # of a residual and of what is mapped and added to it
 
 # oneDNN's product adds the bias and applies GELU on the way out, and beats the default one on a CPU; it knows no
 # gradients. The operators are torch's own, but not public, so that a torch without them must do.
@@ -140,6 +147,7 @@ def forget(module: nn.Module) -> None:
     """Give back the memory of the matrices that are kept for a module; its next use makes them anew."""
     for part in module.modules():
         _KEPT.pop(part, None)
+        _CAPTURED.pop(part, None)
 
 
 def can_fuse(block: Any, x: Tensor, layout: Layout) -> bool:
@@ -168,3 +176,120 @@ def normalised(norm: Any, x: Tensor) -> Tensor:
 
 def _has_hooks(part: nn.Module) -> bool:
     return bool(part._forward_hooks or part._forward_pre_hooks)
+
+
+# The rest is for one text alone. To look up each weight, to ask whether it has changed and who watches, and to call the
+# modules takes as long as a tenth of a short text's products: it is asked once for all blocks of an encoder, which are
+# functions by then that hold their weights.
+
+
+def bound(layer: nn.Module, act: Act = "none") -> Map:
+    """`linear` with the layer's weights as they are now: (N, in) -> (N, out) in float32 on a CPU."""
+    if _FUSED is not None and type(layer) in _MAPS:
+        (matrix,), bias = _matrices(layer)
+        multiply, after = getattr(_FUSED, "_op", _FUSED), "none" if act == "gelu" else ""
+        return lambda x: multiply(x, matrix, bias, act, [], after)
+    if isinstance(layer, QuantisedLinear | CalibratedLinear):
+        multiply = layer.map_tokens
+        return multiply if act == "none" else lambda x: torch.ops.aten.gelu_(multiply(x))
+    return lambda x: linear(layer, x, act)
+
+
+def bound_gated(layer: nn.Module) -> Map:
+    """`gated` in the same way."""
+    if _FUSED is not None and type(layer) in _MAPS:
+        parts, both = _matrices(layer, parts=2)
+        multiply = getattr(_FUSED, "_op", _FUSED)
+        biases = (None, None) if both is None else both.chunk(2)
+        (value, gate), (first, second) = parts, biases
+        return lambda x: multiply(x, value, first, "gelu", [], "none").mul_(multiply(x, gate, second, "none", [], ""))
+    return lambda x: gated(layer, x)
+
+
+def bound_add(layer: nn.Module) -> Sum:
+    """`linear_add` in the same way."""
+    if _SUMMED is not None and type(layer) in _MAPS:
+        (matrix,), bias = _matrices(layer)
+        multiply = getattr(_SUMMED, "_op", _SUMMED)
+        return lambda residual, x: multiply(x, residual, matrix, bias, "add")
+    if isinstance(layer, CalibratedLinear):
+        return lambda residual, x: layer.map_tokens(x).add_(residual)
+    return lambda residual, x: linear_add(residual, layer, x)
+
+
+def bound_norm(norm: Any) -> Map:
+    """`normalised` in the same way."""
+    if type(norm) is nn.LayerNorm:
+        shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    return norm if type(norm) is not nn.Identity else lambda x: x
+
+
+class _Captured(NamedTuple):
+    """An encoder's parts as functions, and all by which a change would show. It does not hold the encoder."""
+
+    embed: Callable[[Tensor, Tensor | None], Tensor] | None  # of ids and segments
+    blocks: list[Map]
+    longest: float  # the tokens of which each sees all others
+    parts: list[nn.Module]
+    inner: list[dict[str, Any]]  # the parts and weights that each part has
+    held: list[Any]  # all that these are
+    weights: list[Tensor]
+    versions: list[int]
+    places: list[int]  # where the weights lie in memory
+    hooks: list[dict[int, Any]]
+
+    def holds(self) -> bool:
+        """Whether nothing was exchanged or changed, nothing is to be trained and nobody watches."""
+        return not (
+            any(self.hooks)
+            or any(part.training for part in self.parts)
+            or [id(one) for one in chain.from_iterable(map(dict.values, self.inner))] != self.held
+            or [one._version for one in self.weights] != self.versions
+            or [one.data_ptr() for one in self.weights] != self.places
+        )
+
+
+_CAPTURED: WeakKeyDictionary[nn.Module, _Captured] = WeakKeyDictionary()
+
+
+def captured(encoder: Any, layout: Layout) -> _Captured | None:
+    """The embeddings and blocks of an encoder as functions for a single text; None: call the modules.
+
+    The functions are made anew when a weight or a part has changed. Hooks, training, masks and anything that is not
+    float32 on a CPU go the usual way.
+    """
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return None
+    if type(layout) is not Packed or len(layout.lengths) != 1 or layout.backend is not None or not layout.max_length:
+        return None
+    found = _CAPTURED.get(encoder)
+    if found is None or not found.holds():
+        _CAPTURED.pop(encoder, None)
+        if (found := _capture(encoder)) is None:
+            return None
+        _CAPTURED[encoder] = found
+    return found if layout.max_length <= found.longest else None
+
+
+def _capture(encoder: Any) -> _Captured | None:
+    parts = [part for part in encoder.modules() if part is not encoder]
+    hooks = [every for part in parts for every in (part._forward_hooks, part._forward_pre_hooks)]
+    hooks += [nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks]
+    inner = [every for part in (encoder, *parts) for every in (part._modules, part._parameters, part._buffers)]
+    weights = list(chain(encoder.parameters(), encoder.buffers()))
+    blocks = list(encoder.blocks)
+    if (
+        any(hooks)
+        or any(part.training for part in parts)
+        or any(one.is_inference() for one in weights)  # which have no version to tell a change by
+        or any(one.dtype != torch.float32 or one.device.type != "cpu" for one in weights)
+        or not all(hasattr(block, "capture") and block.can_capture() for block in blocks)
+    ):
+        return None
+    held = [id(one) for one in chain.from_iterable(map(dict.values, inner))]
+    versions, places = [one._version for one in weights], [one.data_ptr() for one in weights]
+    longest = min((block.attention.longest for block in blocks), default=0)
+    made = [block.capture() for block in blocks]
+    embed = encoder.embeddings.capture() if hasattr(encoder.embeddings, "capture") else None
+    return _Captured(embed, made, longest, parts, inner, held, weights, versions, places, hooks)

@@ -14,6 +14,7 @@ from clearhead.nn.blocks import activation
 from clearhead.nn.embeddings import initialise
 from clearhead.nn.fused import project
 from clearhead.nn.layout import Layout, Padded
+from clearhead.nn.quantisation import QuantisedLinear
 
 Pooling = Literal["mean", "first", "max", "weighted"]
 HeadMakers = dict[str, Callable[[int], nn.Module]]  # from the number of outputs, by the head's name
@@ -84,6 +85,24 @@ class NextTokenHead(nn.Module):
         hidden = _chosen(hidden, where)
         scaled = hidden if self.scale == 1.0 else hidden * self.scale
         return project(self, scaled, self.weight, None if self.bias is None else self.bias[0])
+
+
+class QuantisedNextTokenHead(nn.Module):
+    """Stands for a `NextTokenHead` in int8: in a small decoder, the vocabulary is half of what is multiplied with."""
+
+    def __init__(self, head: NextTokenHead) -> None:
+        super().__init__()
+        self.tied = head.tied
+        self.weight = head.weight  # as it was: the token embedding may be the same
+        self.scale = head.scale
+        self.rounded = QuantisedLinear(head.weight, None if head.bias is None else head.bias[0])
+        self.training = False
+
+    def forward(self, hidden: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+        """Logits (…, V), or (M, V) for the tokens chosen by `where`: a bool mask (…) or indices into all tokens."""
+        hidden = _chosen(hidden, where)
+        logits: Tensor = self.rounded(hidden if self.scale == 1.0 else hidden * self.scale)
+        return logits
 
 
 def _chosen(hidden: Tensor, where: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.errors import BadInput, require
@@ -47,18 +48,24 @@ class Packed:
     backend: Backend | None = None
 
     @classmethod
-    def of(cls, lengths: Sequence[int], device: torch.device | str = "cpu", backend: Backend | None = None) -> Self:
+    def of(
+        cls,
+        lengths: Sequence[int] | NDArray[np.int64],
+        device: torch.device | str = "cpu",
+        backend: Backend | None = None,
+    ) -> Self:
         """Lay out sequences of these lengths; a length may be 0."""
-        require(all(n >= 0 for n in lengths), f"lengths must not be negative, got {list(lengths)}", BadInput)
         # numpy, because torch would start threads for it, which a thread that makes batches should not
-        counts = np.array(lengths, dtype=np.int64)
+        counts = np.asarray(lengths, dtype=np.int64)
+        if len(counts) and counts.min() < 0:
+            raise BadInput(f"lengths must not be negative, got {counts.tolist()}")
         offsets = np.concatenate([[0], np.cumsum(counts)])
         positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
         return cls(
-            tuple(lengths),
+            tuple(counts.tolist()),
             torch.from_numpy(offsets.astype(np.int32)).to(device),
             torch.from_numpy(positions).to(device),
-            max(lengths, default=0),
+            int(counts.max(initial=0)),
             backend=backend,
         )
 

@@ -6,6 +6,8 @@ the steps are known from a sample.
 
 # N tokens · D width · F feed-forward width; … is (N) packed or (B, T) padded
 
+import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +19,14 @@ from clearhead.errors import BadInput, require
 _PREPACK: Any = getattr(torch.ops.onednn, "qlinear_prepack", None)
 _MULTIPLY: Any = getattr(getattr(torch.ops.onednn, "qlinear_pointwise", None), "default", None)
 _VNNI = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
+
+# FBGEMM's product rounds its inputs itself and begins in half of oneDNN's time, which counts where tokens are few. It
+# wants a matrix of its own order, which is made of torch's old quantised tensors: gone some day, so that all must do
+# without it.
+_PACK_FEW: Any = getattr(torch.ops.quantized, "linear_prepack", None)
+_MULTIPLY_FEW: Any = getattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32", None)
+_QUANTISED_TENSOR: Any = getattr(torch, "_make_per_channel_quantized_tensor", None)
+_FEW = 128  # tokens
 
 _FLOATS = (1.0, 0, torch.float32)  # the step, zero point and type of a product that is not quantised again
 _STEPS = 127
@@ -62,6 +72,7 @@ class _Matrix:
         self.packed = _PREPACK((weight / self.scales.unsqueeze(-1)).round().to(torch.int8), None)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
+        self._few: dict[bool, Any] = {}
 
     def __getstate__(self) -> tuple[Tensor, Tensor, Tensor]:
         with torch.inference_mode():
@@ -73,6 +84,29 @@ class _Matrix:
         self.width = weight.shape[1]
         self.packed = _PREPACK(weight, None)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self._few = {}
+
+    def for_few(self, tokens: Tensor, *, bias: bool = True) -> Callable[..., Tensor] | None:
+        """The product that suits few tokens, of floats (N, in), their step and zero point; None where there is none."""
+        if tokens.shape[0] > _FEW:
+            return None
+        if bias not in self._few:
+            self._few[bias] = self._pack_few(bias=bias)
+        return self._few[bias]
+
+    def _pack_few(self, *, bias: bool) -> Callable[..., Tensor] | None:
+        known = None not in (_PACK_FEW, _MULTIPLY_FEW, _QUANTISED_TENSOR)
+        if not known or torch.backends.quantized.engine not in ("x86", "fbgemm"):
+            return None
+        weight, scales, added = self.__getstate__()
+        with torch.inference_mode(mode=False), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that quantised tensors will be gone
+            zeros = torch.zeros(len(scales), dtype=torch.int64)
+            tensor = _QUANTISED_TENSOR(weight.clone(), scales.double(), zeros, 0)
+            packed = _PACK_FEW(tensor, added if bias else None)
+        multiply = _MULTIPLY_FEW.default
+        multiply = getattr(multiply, "_op", multiply)  # past a wrapper of Python's
+        return lambda tokens, step=1.0, zero=_MIDDLE: multiply(tokens, step, zero, packed)
 
     def __call__(
         self,
@@ -95,10 +129,14 @@ class _Int8(nn.Module):
 
     out_features: int
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.training = False  # else whoever runs it would have to switch it off each time
+
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)."""
         shape = *x.shape[:-1], self.out_features
-        return self._map(self._tokens(x)).view(shape).to(x.dtype) if x.numel() else x.new_zeros(shape)
+        return self.map_tokens(self._tokens(x)).view(shape).to(x.dtype) if x.numel() else x.new_zeros(shape)
 
     def _tokens(self, x: Tensor) -> Tensor:
         """(…, in) -> (N, in), floats that can be rounded."""
@@ -106,8 +144,8 @@ class _Int8(nn.Module):
         require(x.device.type == "cpu", f"an int8 layer computes on the CPU, not on {x.device}", BadInput)
         return x.reshape(-1, x.shape[-1]).float()
 
-    def _map(self, tokens: Tensor) -> Tensor:
-        """(N, in) -> (N, out), for at least one token."""
+    def map_tokens(self, tokens: Tensor) -> Tensor:
+        """(N, in) -> (N, out), of floats on the CPU, for at least one token."""
         raise NotImplementedError
 
 
@@ -120,9 +158,9 @@ class QuantisedLinear(_Int8):
         self.bias = None if bias is None else bias.detach().float()
         self._matrices = [_Matrix(part, None) for part in weight.chunk(parts)]
 
-    def _map(self, tokens: Tensor) -> Tensor:
-        steps, scale = self._steps(tokens)
-        sums = [matrix(steps, bias=False) for matrix in self._matrices]
+    def map_tokens(self, tokens: Tensor) -> Tensor:
+        """(N, in) -> (N, out)."""
+        sums, scale = self._sums(tokens)
         whole = sums[0] if len(sums) == 1 else torch.cat(sums, -1)
         return whole.mul_(scale) if self.bias is None else torch.addcmul(self.bias, whole, scale, out=whole)
 
@@ -130,27 +168,32 @@ class QuantisedLinear(_Int8):
         """residual + self(x), in one pass where there is no bias."""
         if self.bias is not None or len(self._matrices) > 1 or not x.numel():
             return residual + self(x)
-        steps, scale = self._steps(self._tokens(x))
-        flat = residual.reshape(-1, self.out_features)
-        return torch.addcmul(flat, self._matrices[0](steps, bias=False), scale).view_as(residual)
+        (product,), scale = self._sums(self._tokens(x))
+        return torch.addcmul(residual.reshape(-1, self.out_features), product, scale).view_as(residual)
 
     def gated(self, x: Tensor) -> Tensor:
         """GELU of the outputs' first half times the second: (…, in) -> (…, out / 2)."""
         if len(self._matrices) != 2 or not x.numel():
             value, gate = self(x).chunk(2, -1)
             return torch.ops.aten.gelu_(value).mul_(gate)
-        steps, scale = self._steps(self._tokens(x))
-        value, gate = (matrix(steps, bias=False).mul_(scale) for matrix in self._matrices)
+        sums, scale = self._sums(self._tokens(x))
+        value, gate = (product.mul_(scale) for product in sums)
         if self.bias is not None:
             value, gate = (part.add_(bias) for part, bias in zip((value, gate), self.bias.chunk(2), strict=True))
         # two results, each contiguous, and in place: strided, the GELU alone takes as long as a fourth of the product
         return torch.ops.aten.gelu_(value).mul_(gate).view(*x.shape[:-1], -1)
 
-    def _steps(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Each token in steps of its own, (N, in) uint8, and the size of its steps, (N, 1)."""
+    def _sums(self, tokens: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The products of tokens in steps of their own with each part, (N, out) each, and the size of the steps."""
         # two passes and no copy are quicker than abs().amax()
         largest = torch.maximum(tokens.amax(-1, keepdim=True), -tokens.amin(-1, keepdim=True)).clamp_(min=_TINY)
-        return _bytes((tokens * (_STEPS / largest)).round_()), largest.div_(_STEPS)
+        steps, scale = tokens * (_STEPS / largest), largest.div_(_STEPS)  # (N, in), (N, 1)
+        found = [matrix.for_few(tokens, bias=False) for matrix in self._matrices]
+        quick = [multiply for multiply in found if multiply is not None]
+        if len(quick) == len(found):
+            return [multiply(steps) for multiply in quick], scale
+        rounded = _bytes(steps.round_())
+        return [matrix(rounded, bias=False) for matrix in self._matrices], scale
 
     def extra_repr(self) -> str:
         """Show the shape as Linear does."""
@@ -178,7 +221,11 @@ class _Quantiser:
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """(N, in) -> uint8 (N, in)."""
-        return _bytes((tokens * self._per_unit).round_().clamp_(-_STEPS, _STEPS))
+        return _bytes(self.scaled(tokens).round_().clamp_(-_MIDDLE, _STEPS))
+
+    def scaled(self, tokens: Tensor) -> Tensor:
+        """(N, in) in steps, neither rounded nor clamped."""
+        return tokens * self._per_unit
 
 
 class CalibratedLinear(_Int8):
@@ -190,7 +237,10 @@ class CalibratedLinear(_Int8):
         self._quantise = _Quantiser(weight.detach().float(), seen)
         self._matrix = _Matrix(self._quantise.take_weight(), bias)
 
-    def _map(self, tokens: Tensor) -> Tensor:
+    def map_tokens(self, tokens: Tensor) -> Tensor:
+        """(N, in) -> (N, out)."""
+        if (multiply := self._matrix.for_few(tokens)) is not None:
+            return multiply(self._quantise.scaled(tokens))
         return self._matrix(self._quantise(tokens))
 
 
@@ -205,6 +255,7 @@ class CalibratedFeedForward(_Int8):
         scaled = self._quantise.take_weight()
         self._up = _Matrix(scaled, up.bias)
         far = inner.high.topk(min(_OUTLIERS, len(inner.high))).indices
+        self._far = far
         self._far_up = _Matrix(scaled[far], None if up.bias is None else up.bias[far])
         self._far_down = down_weight[:, far].T.contiguous()
         near = torch.ones_like(inner.high).index_fill_(0, far, 0.0)
@@ -213,7 +264,13 @@ class CalibratedFeedForward(_Int8):
         self._step = max(highest - lowest, _SMALL) * _ROOM / _LEVELS
         self._zero = round(-lowest / self._step)
 
-    def _map(self, tokens: Tensor) -> Tensor:
+    def map_tokens(self, tokens: Tensor) -> Tensor:
+        """(N, D) -> (N, D)."""
+        up, down = self._up.for_few(tokens), self._down.for_few(tokens)
+        if up is not None and down is not None:
+            values = torch.ops.aten.gelu_(up(self._quantise.scaled(tokens)))
+            few: Tensor = down(values, self._step, self._zero)
+            return few.addmm_(values.index_select(1, self._far), self._far_down)
         steps = self._quantise(tokens)
         inner = self._up(steps, gelu=True, out=(self._step, self._zero, torch.uint8))
         out = self._down(inner, self._step, self._zero)
@@ -222,6 +279,10 @@ class CalibratedFeedForward(_Int8):
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + self(x)."""
         return self(x).add_(residual)
+
+    def capture(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """`add_to` for a single text on the CPU."""
+        return lambda residual, x: self.map_tokens(x).add_(residual)
 
 
 def is_int8(module: nn.Module) -> bool:

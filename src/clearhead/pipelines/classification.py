@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,16 +15,17 @@ from clearhead.io import Progress, in_wholes
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.results import Classes as Classes
 from clearhead.pipelines.runner import (
-    Input,
+    Prepared,
     check_head,
     chunks_of_text,
-    inputs_of_pairs,
-    inputs_of_texts,
+    interleaved,
     listed,
     merged,
     per_sequence,
     plain,
-    run,
+    prepare_pairs,
+    prepare_texts,
+    read,
     through,
 )
 from clearhead.text import Tokenizer
@@ -45,43 +47,57 @@ def classify(
     _check_top(top_k)
     problem = model.checkpoint.description.problem
 
-    def result(logits: Tensor) -> Classes:
+    def results(logits: Tensor) -> Iterator[Classes]:
         if problem == "multi_label_classification":
             scores = logits.sigmoid()
         else:
-            scores = logits if problem == "regression" or len(logits) == 1 else logits.softmax(-1)
-        return _ranked(model.labels or [f"LABEL_{i}" for i in range(len(logits))], scores, top_k)
+            scores = logits if problem == "regression" or logits.shape[1] == 1 else logits.softmax(-1)
+        return _ranked(model.labels or [f"LABEL_{i}" for i in range(logits.shape[1])], scores, top_k)
 
-    return map(result, class_logits(model, texts, progress))
+    return chain.from_iterable(map(results, class_tables(model, texts, progress)))
 
 
 def class_logits(model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None) -> Iterator[Tensor]:
     """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
-    forward = through(model.network, "classes")
-
-    def results(chunk: list[str | Pair]) -> Iterator[Tensor]:
-        inputs = _inputs(model.tokenizer, chunk, model.encoder.max_length)
-        return map(merged, inputs, run(model.network, forward, per_sequence, inputs, progress=progress))
-
-    return chain.from_iterable(map(results, chunks_of_text(texts)))
+    return chain.from_iterable(class_tables(model, texts, progress))
 
 
-def _inputs(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> list[list[Input]]:
-    for one in chunk:
-        fits = isinstance(one, str) or (isinstance(one, tuple | list) and len(one) == 2)
+def class_tables(model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None) -> Iterator[Tensor]:
+    """The same, many texts at a time: (texts, L)."""
+    forward, tokenizer, limit = through(model.network, "classes"), model.tokenizer, model.encoder.max_length
+
+    def prepare(chunk: list[str | Pair]) -> Prepared[None]:
+        return _prepared(tokenizer, chunk, limit)
+
+    found = read(model.network, forward, per_sequence, texts, prepare, progress=progress)
+    return (merged(ready.windows, logits) for ready, logits in found)
+
+
+def _prepared(tokenizer: Tokenizer, chunk: Sequence[str | Pair], limit: int) -> Prepared[None]:
+    texts = [one for one in chunk if isinstance(one, str)]
+    if len(texts) == len(chunk):
+        return prepare_texts(tokenizer, texts, limit)
+    pairs = [one for one in chunk if not isinstance(one, str)]
+    for one in pairs:
+        fits = isinstance(one, tuple | list) and len(one) == 2
         require(fits, f"An input is a text or a pair of texts, not {one!r}.", BadInput)
-    single = iter(inputs_of_texts(tokenizer, [one for one in chunk if isinstance(one, str)], limit))
-    paired = iter(inputs_of_pairs(tokenizer, [one for one in chunk if not isinstance(one, str)], limit))
-    return [next(single if isinstance(one, str) else paired) for one in chunk]
+    paired = prepare_pairs(tokenizer, pairs, limit)
+    if not texts:
+        return paired
+    alone = np.fromiter((isinstance(one, str) for one in chunk), np.bool_, len(chunk))
+    return interleaved(prepare_texts(tokenizer, texts, limit), paired, alone)
 
 
 def _check_top(top_k: int | None) -> None:
     require(top_k is None or top_k > 0, f"top_k={top_k} labels cannot be given; choose 1 or more", BadInput)
 
 
-def _ranked(names: Sequence[str], scores: Tensor, top_k: int | None) -> Classes:
-    ranked = sorted(zip(names, scores.tolist(), strict=True), key=lambda pair: -pair[1])
-    return Classes(*ranked[0], dict(ranked[:top_k]))
+def _ranked(names: Sequence[str], scores: Tensor, top_k: int | None) -> Iterator[Classes]:
+    """Scores (texts, L) as results: labels in the order of their scores, those that are as good in their own."""
+    ordered, order = scores.sort(dim=-1, descending=True, stable=True)
+    for values, places in zip(ordered.tolist(), order.tolist(), strict=True):
+        ranked = [names[place] for place in places]
+        yield Classes(ranked[0], values[0], dict(zip(ranked[:top_k], values, strict=False)))
 
 
 TEMPLATE = "This text is about {}."
@@ -116,7 +132,7 @@ def zero_shot(
             scores = table[:, [contradiction, entailment]].softmax(-1)[:, 1]
         else:
             scores = table[:, entailment].softmax(-1)
-        return _ranked(names, scores, top_k)
+        return next(_ranked(names, scores[None], top_k))
 
     return map(result, zip(*[logits] * len(names), strict=True))
 
@@ -173,8 +189,8 @@ def zero_shot_by_vectors(
     names = _names(labels)
     wanted = torch.from_numpy(embed([_written(template, name) for name in names]))  # (C, D)
     for chunk in chunks_of_text(texts):
-        for scores in (_SHARPNESS * torch.from_numpy(embed(chunk, progress=progress)) @ wanted.T).softmax(-1):
-            yield _ranked(names, scores, top_k)
+        scores = (_SHARPNESS * torch.from_numpy(embed(chunk, progress=progress)) @ wanted.T).softmax(-1)
+        yield from _ranked(names, scores, top_k)
 
 
 LABEL = "similarity"

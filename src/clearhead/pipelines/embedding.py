@@ -21,14 +21,13 @@ from clearhead.nn.heads import Pooling, SentenceVector
 from clearhead.nn.hooks import Combine, hidden_states, mix_layers
 from clearhead.pipelines.runner import (
     Forward,
-    Input,
-    chunks_of_text,
-    inputs_of_texts,
+    Prepared,
     merged,
     per_sequence,
     per_token,
+    prepare_texts,
+    read,
     read_windows,
-    run,
     windows_of_texts,
 )
 from clearhead.text import Window
@@ -164,17 +163,18 @@ def embed(
 
     forward = _Pooled(mix, vector.pooling, vector.normalise)
 
-    def join(windows: Sequence[Input], vectors: Sequence[Tensor]) -> Tensor:
-        if len(vectors) == 1:
-            return vectors[0]
-        joined = torch.stack(list(vectors)).amax(0) if vector.pooling == "max" else merged(windows, vectors)
+    def join(weights: Tensor, vectors: Tensor) -> Tensor:
+        joined = vectors.amax(0) if vector.pooling == "max" else weights @ vectors / weights.sum()
         return F.normalize(joined, dim=-1) if vector.normalise else joined
 
+    def prepare(chunk: list[str]) -> Prepared[None]:
+        return prepare_texts(model.tokenizer, chunk, encoder.max_length)
+
     found = [np.zeros((0, kept), np.float32)]
-    for chunk in chunks_of_text(texts):
-        inputs = inputs_of_texts(model.tokenizer, chunk, encoder.max_length)
-        pooled = run(encoder, forward, per_sequence, inputs, batch_tokens=batch_tokens, progress=progress)
-        vectors = torch.stack(list(map(join, inputs, pooled)))
+    for ready, pooled in read(
+        encoder, forward, per_sequence, texts, prepare, batch_tokens=batch_tokens, progress=progress
+    ):
+        vectors = merged(ready.windows, pooled, join)
         if dimensions is not None:
             vectors = F.normalize(vectors[:, :kept], dim=-1) if vector.normalise else vectors[:, :kept]
         found.append(vectors.numpy())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from clearhead.pipelines.results import Filled as Filled
 from clearhead.pipelines.results import Prediction as Prediction
 from clearhead.pipelines.runner import check_head, read_windows, windows_of_texts
 from clearhead.text import Tokenizer, Window
+from clearhead.text.packed import Ints, starts_of
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -40,9 +42,9 @@ def fill(
 
     forward = _BestTokens(network, tokenizer.mask_id, top_k, allowed)
 
-    def divide(out: Tensor, batch: Batch) -> Sequence[Tensor]:
-        """Give each sequence the rows of its masks."""
-        return out.split([int((part == tokenizer.mask_id).sum()) for part in batch.layout.split(batch.ids)])
+    def divide(ids: Ints, lengths: Ints) -> Ints:
+        """A row for each mask."""
+        return np.diff(starts_of(ids == tokenizer.mask_id)[starts_of(lengths)])
 
     limit = network.encoder.max_length
     read = read_windows(network, forward, divide, texts, lambda chunk: _windows(tokenizer, chunk, limit), progress)

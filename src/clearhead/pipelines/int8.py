@@ -1,6 +1,7 @@
 """A network in int8, calibrated on a sample, and what that changes on it."""
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -14,14 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.errors import BadInput, WrongTask, require
+from clearhead.decoding.config import GenerationConfig
+from clearhead.decoding.decoder import log_probabilities
+from clearhead.errors import BadInput, require
 from clearhead.nn.attention import MultiHeadAttention
 from clearhead.nn.blocks import FeedForward, GatedFeedForward, PreNormBlock
-from clearhead.nn.heads import Network
+from clearhead.nn.heads import Network, NextTokenHead, QuantisedNextTokenHead
 from clearhead.nn.lora import LoRA
 from clearhead.nn.quantisation import CalibratedFeedForward, CalibratedLinear, QuantisedLinear, Range, Weights, is_int8
+from clearhead.pipelines.translation import told_languages
 
 if TYPE_CHECKING:
+    from clearhead.decoding.decoder import Output
+    from clearhead.pipelines.generation import Generator
     from clearhead.pipelines.model import Model
     from clearhead.pipelines.question_answering import Answer
 
@@ -71,7 +77,7 @@ def ranges_of_inputs(encoder: nn.Module) -> Iterator[Ranges]:
 
 @torch.no_grad()
 def in_int8(network: Network, ranges: Mapping[str, Range] | None = None, *, fixed: bool = True) -> Network:
-    """A copy whose encoder multiplies in 8 bits; embeddings, heads and most norms are shared with the network as it is.
+    """A copy whose encoder multiplies in 8 bits, and a decoder's head; all else is shared with the network as it is.
 
     With `ranges`, blocks with gates are smoothed; without, their first feed-forward stays as it is. If steps are to be
     `fixed`, maps whose inputs bytes can hold once and for all have those that their ranges show: an encoder's attention
@@ -101,6 +107,9 @@ def in_int8(network: Network, ranges: Mapping[str, Range] | None = None, *, fixe
                     parts = 2 if type(parent) is GatedFeedForward and name == "up" else 1
                     made[child] = _rounded(child, f"{path}.{name}", seen if steady else {}, parts)
                 setattr(parent, name, made[child])
+    for name, head in copy.heads.items():
+        if type(head) is NextTokenHead:
+            copy.heads[name] = QuantisedNextTokenHead(head)
     return copy
 
 
@@ -175,21 +184,67 @@ def quantised(model: "Model", sample: Sequence[Any], loss: float) -> "Model":
 
     Of vectors, that is 1 - cosine, on average; of tags, the share that differs; of answers, labels, choices and words
     for masks, by how much the model itself finds the other answer less probable: another one of two that are as good
-    counts for nothing. Steps are taken from every second sample: the others show what the steps are worth. A small
+    counts for nothing. Of texts that are written, greedily, the probability of a token counts, as a geometric mean over
+    the text. Steps are taken from every second sample: the others show what the steps are worth. A small
     sample cannot say what will come, so that its network looks at each token as it comes.
     """
     compared = _use(model, sample)
+    if compared == "texts written":  # no step of a decoder is fixed
+        small = type(model)(replace(model.checkpoint, network=in_int8(model.network)))
+        return _allowed(small, compared, len(sample), _change_of_texts(model, small, sample), loss)
     fixed = len(sample) >= _ENOUGH
     with ranges_of_inputs(model.network.encoder) as ranges:
         _results(model, compared, sample[::2] if fixed else sample[:_WATCHED])
     small = type(model)(replace(model.checkpoint, network=in_int8(model.network, ranges, fixed=fixed)))
     old, new = (_results(one, compared, sample) for one in (model, small))
-    change = _change(compared, old, new)
-    told = f"int8 changes the {compared} of {len(sample)} samples by {change:.4f}, more than loss={loss} allows"
+    return _allowed(small, compared, len(sample), _change(compared, old, new), loss)
+
+
+def _allowed(small: "Model", compared: str, count: int, change: float, loss: float) -> "Model":
+    """The small model, if it changes no more than `loss`."""
+    told = f"int8 changes the {compared} of {count} samples by {change:.4f}, more than loss={loss} allows"
     todo = "keep the model in fp32; in Python, a larger loss= allows more"
     require(change <= loss, f"{told}; {todo}", BadInput)
-    log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), len(sample), change)
+    log.info("int8 compared=%s samples=%d change=%.5f", compared.replace(" ", "_"), count, change)
     return small
+
+
+_NEW_TOKENS = 32  # that go on from a prompt
+
+
+def _change_of_texts(model: "Model", small: "Model", sample: Sequence[str]) -> float:
+    """By how much the model finds a token of the small one's texts less probable than one of its own, on average."""
+    generator, small_one = model.generator, small.generator
+    told = [""] * len(sample)
+    if generator.sourced and generator.tokenizer.languages is not None:
+        (generator, before), (small_one, _) = (told_languages(one, None, None) for one in (generator, small_one))
+        told = [before(text) for text in sample]
+    read = generator.ids([tag + text for tag, text in zip(told, sample, strict=True)])
+    # as `translate` bounds it, or as many as show how a prompt goes on
+    limits = [2 * len(ids) + 8 if generator.sourced else _NEW_TOKENS for ids in read]
+    greedy = GenerationConfig()
+    own, other = (one.write(read, limits, greedy) for one in (generator, small_one))
+    changes = []
+    for ids, (mine,), (theirs,) in zip(read, own, other, strict=True):
+        if mine.tokens == theirs.tokens:
+            changes.append(0.0)
+            continue
+        likely = [_probability_of_token(generator, ids, one) for one in (mine, theirs)]
+        changes.append(max(likely[0] - likely[1], 0.0))
+    return float(np.mean(changes))
+
+
+def _probability_of_token(generator: "Generator", ids: Sequence[int], written: "Output") -> float:
+    """The geometric mean of the probabilities of a text's tokens, of its end too, by the generator's model."""
+    follow = [*written.tokens, *((generator.end,) if written.ended else ())]
+    total = 0.0
+    with torch.inference_mode():
+        logits, state = generator.model.begin([list(ids)])
+        for count, token in enumerate(follow, 1):
+            total += float(log_probabilities(logits)[0, token])
+            if count < len(follow):
+                logits, state = generator.model.step(torch.tensor([token], device=logits.device), state)
+    return math.exp(total / max(len(follow), 1))
 
 
 def _change(compared: str, old: Sequence[Any], new: Sequence[Any]) -> float:
@@ -211,7 +266,8 @@ def _use(model: "Model", sample: Sequence[Any]) -> str:
     """What a model is mostly used for: its head says it, unless it was made for vectors."""
     require(len(sample) > 0, "the sample is empty; give texts of the kind that the model will read", BadInput)
     heads = model.network.heads
-    require("causal_lm" not in heads, "a model that writes has no int8 form; quantise an encoder", WrongTask)
+    if "causal_lm" in heads:
+        return "texts written"
     if model.checkpoint.sentence is not None:
         return "vectors"
     if "masked_lm" in heads and all(model.tokenizer.special.get("mask", "") in text for text in sample):

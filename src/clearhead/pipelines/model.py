@@ -45,6 +45,7 @@ from clearhead.pipelines.question_answering import Answer, Search, answer, answe
 from clearhead.pipelines.runner import Many, as_given, listed, paired, per_pair, per_prompt, per_question, per_text
 from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.reranking import Reranked, rerank
+from clearhead.pipelines.search.stored import AnyIndex
 from clearhead.pipelines.senses import Senses, senses
 from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
@@ -74,13 +75,14 @@ def load(
     *,
     skill: str | Path | None = None,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype | str = torch.float32,
+    dtype: torch.dtype | str | None = None,
 ) -> Model:
     """Load the built-in model, a checkpoint folder, or a model on the Hugging Face hub ("owner/name").
 
     The other models in the package are "builtin:translator", "builtin:gpt" and "builtin:bert". With a `skill`, the
-    model for that skill alone. `dtype` is what it computes with: "float32", "float16", "bfloat16", "float64", or
-    torch's own name for one.
+    model for that skill alone. `device` "auto" is CUDA, else MPS, else the CPU, whichever is there. `dtype` is what it
+    computes with: "float32", "float16", "bfloat16", "float64", or torch's own name for one; if nothing is said,
+    float32 on a CPU, and on a GPU half precision, which is for use: train and trace in "float32".
 
     >>> import clearhead
     >>> model = clearhead.load()
@@ -91,10 +93,42 @@ def load(
     """
     named = unasked() if source is None else source
     folder = find(named)
-    model = Model(read_folder(folder, precision(dtype)), folder)
+    device = pick_device(device)
+    model = Model(read_folder(folder, usual_precision(folder, device) if dtype is None else precision(dtype)), folder)
     named = named if isinstance(named, str) and named.startswith(BUILT_IN) else folder.resolve()
     model._origin = _Origin(named, weights_state(folder), _Origin.state(model.network))
     return (model if skill is None else model.skill(skill)).to(device)
+
+
+def pick_device(named: str | torch.device) -> torch.device:
+    """The device of this name; "auto" is CUDA, else MPS, else the CPU."""
+    if named == "auto":
+        there = ("cuda" if torch.cuda.is_available() else None, "mps" if torch.backends.mps.is_available() else None)
+        named = next(filter(None, there), "cpu")
+    try:
+        return torch.device(named)
+    except RuntimeError as error:
+        raise BadInput(_cannot_go(named, error)) from None
+
+
+def _cannot_go(device: str | torch.device, error: Exception) -> str:
+    reason = str(error).partition("\n")[0]
+    return f"the model cannot go to device {str(device)!r} ({reason}); choose another"
+
+
+# their hidden states go beyond what float16 can hold
+_WIDE_RANGE = frozenset({"t5"})
+
+
+def usual_precision(folder: Path, device: torch.device) -> torch.dtype:
+    """What a checkpoint computes with if nobody says: float32 on a CPU, half precision on a GPU.
+
+    float16 has three bits more than bfloat16, and so is nearer to float32 by a factor of eight, but a smaller range.
+    Recurrent networks were not measured in half precision, and stay as they are.
+    """
+    if device.type == "cpu" or (family := read_config(folder).family) in RECURRENT_FAMILIES:
+        return torch.float32
+    return torch.bfloat16 if family in _WIDE_RANGE else torch.float16
 
 
 def precision(asked: torch.dtype | str, name: str = "dtype") -> torch.dtype:
@@ -276,7 +310,7 @@ class Model:
         return next(self.network.parameters()).device
 
     def to(self, device: str | torch.device) -> Model:
-        """Move the model to a device; skills are read anew there.
+        """Move the model to a device, as it is (`load` chooses half precision on a GPU); skills are read anew there.
 
         >>> model.to("cpu").device
         device(type='cpu')
@@ -284,14 +318,14 @@ class Model:
         self._learnt.clear()
         self._ready.clear()
         try:
-            if torch.device(device) != self.device and any(isinstance(part, LoRA) for part in self.network.modules()):
+            device = pick_device(device)
+            if device != self.device and any(isinstance(part, LoRA) for part in self.network.modules()):
                 # the encoder's numbers are others' too, who stay where they are
                 self._origin, self.network = None, copy.deepcopy(self.network)
                 self.checkpoint = replace(self.checkpoint, network=self.network)
             self.network.to(device)
         except (AssertionError, RuntimeError) as error:  # as torch puts it where there is no such device
-            reason = str(error).partition("\n")[0]
-            raise BadInput(f"the model cannot go to device {str(device)!r} ({reason}); choose another") from None
+            raise BadInput(_cannot_go(device, error)) from None
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -520,7 +554,7 @@ class Model:
     def answer(
         self,
         questions: Many,
-        contexts: Many | Index,
+        contexts: Many | AnyIndex,
         *,
         skill: str | Path | None = None,
         top_k: int = 1,
@@ -549,7 +583,7 @@ class Model:
             max_answer_length=max_answer_length,
             whole_words=whole_words,
         )
-        if isinstance(contexts, Index):
+        if isinstance(contexts, AnyIndex):
             reader = self if "rerank" in self.uses else None
             return answer_from(one, contexts, listed(questions), search, reader, progress)
         return answer(one, paired(questions, contexts), search, progress)

@@ -3,12 +3,14 @@
 # L = 2: it follows, it does not
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from clearhead.io import Progress
 from clearhead.pipelines.results import NextSentence as NextSentence
-from clearhead.pipelines.runner import chunks_of_text, inputs_of_pairs, merged, per_sequence, run, through
+from clearhead.pipelines.runner import Prepared, merged, per_sequence, prepare_pairs, read, through
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -20,11 +22,13 @@ def follows(
     """Judge pairs of texts, in order; one too long for the model is read in windows, as in `classify`."""
     forward = through(model.network, "next_sentence")
 
-    def results(chunk: list[tuple[str, str]]) -> Iterator[NextSentence]:
-        inputs = inputs_of_pairs(model.tokenizer, chunk, model.encoder.max_length)
-        outputs = run(model.network, forward, per_sequence, inputs, progress=progress)
-        for logits in map(merged, inputs, outputs):
-            probability = float(logits.softmax(-1)[0])  # BERT's own order: 0 is "is next"
+    def prepare(chunk: list[tuple[str, str]]) -> Prepared[None]:
+        return prepare_pairs(model.tokenizer, chunk, model.encoder.max_length)
+
+    def results(ready: Prepared[None], rows: Tensor) -> Iterator[NextSentence]:
+        # BERT's own order: 0 is "is next"
+        for probability in merged(ready.windows, rows).softmax(-1)[:, 0].tolist():
             yield NextSentence(probability > 0.5, probability)
 
-    return chain.from_iterable(map(results, chunks_of_text(pairs)))
+    found = read(model.network, forward, per_sequence, pairs, prepare, progress=progress)
+    return chain.from_iterable(starmap(results, found))

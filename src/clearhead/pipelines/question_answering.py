@@ -8,23 +8,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 from torch import Tensor
 
+from clearhead.data.batch import cut_by_cost
 from clearhead.errors import BadCheckpoint, BadInput, InputTooLong, require
 from clearhead.io import Progress
 from clearhead.pipelines.results import Answer as Answer
 from clearhead.pipelines.results import Candidate as Candidate
 from clearhead.pipelines.results import FoundAnswer as FoundAnswer
 from clearhead.pipelines.results import FoundCandidate as FoundCandidate
-from clearhead.pipelines.runner import per_token, read_windows, through
+from clearhead.pipelines.runner import Prepared, per_token, read, read_windows, through
 from clearhead.text import Pieces, Window
-from clearhead.text.windows import cut, room_for
+from clearhead.text.encoding import room_for
+from clearhead.text.packed import Bools, Ints, PackedPieces, PieceRanges, packed_spans, ranges, starts_of, wrap_packed
+from clearhead.text.windows import cut
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
-    from clearhead.pipelines.search.index import Hit, Index
+    from clearhead.pipelines.search.index import Hit
+    from clearhead.pipelines.search.stored import AnyIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,38 @@ def answer(
     A score is a probability among all spans of all windows and "no answer" (transformers v4 multiplies the start's and
     the end's probability within a window instead, so that its scores do not compare across windows).
     """
-    return (_result(*read, search) for read in read_passages(model, questions, search, progress))
+    forward = through(model.network, "span")
+    tokenizer, length = model.tokenizer, min(search.window, model.encoder.max_length)
+
+    def prepare(chunk: list[tuple[str, str]]) -> Prepared[_Read]:
+        # many questions may share a context, which is cut into pieces once
+        number = {text: i for i, text in enumerate(dict.fromkeys(text for pair in chunk for text in pair))}
+        pieces = tokenizer.packed_batch(list(number))
+        asked, texts = (np.array([number[pair[side]] for pair in chunk]) for side in (0, 1))
+        rooms = room_for(tokenizer.template, length, 0) - pieces.counts[asked]
+        _check_room(int(rooms.min()), length)
+        overlaps = np.minimum(search.overlap, rooms // 2)
+        windows = packed_spans(pieces.starts[texts], pieces.counts[texts], rooms, overlaps)
+        questions = asked[windows.text]
+        beside = PieceRanges(pieces.starts[questions], pieces.counts[questions])
+        sequences = wrap_packed(tokenizer.template, pieces, beside, windows.held)
+        return Prepared(windows, sequences, _Read([context for _, context in chunk], pieces, pieces.counts[texts]))
+
+    found = read(model.network, forward, per_token, questions, prepare, progress=progress)
+    return (answer for ready, rows in found for answer in _answers(ready, rows, search))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    contexts: list[str]
+    pieces: PackedPieces  # of all questions and contexts
+    counts: Ints  # of each context
+
+
+def _check_room(room: int, length: int) -> None:
+    taken = f"The question and its special tokens take {length - room} tokens of a window of {length}"
+    todo = "Shorten the question or use a checkpoint with more positions."
+    require(room > 0, f"{taken}: no room is left for the text. {todo}", InputTooLong)
 
 
 _PASSAGES = 10  # that are read for one question
@@ -110,7 +148,7 @@ _PASSAGES = 10  # that are read for one question
 
 def answer_from(
     model: "Model",
-    index: "Index",
+    index: "AnyIndex",
     questions: Iterable[str],
     search: Search,
     rerank_with: "Model | None" = None,
@@ -151,10 +189,8 @@ def _best_of(hits: "Sequence[Hit]", found: Sequence[Answer], search: Search) -> 
 Read = tuple[str, Pieces, list[Window], list[Tensor]]
 
 
-def read_passages(
-    model: "Model", questions: Iterable[tuple[str, str]], search: Search, progress: Progress | None = None
-) -> Iterator[Read]:
-    """Of each (question, context): the context, its pieces, its windows, and their logits (tokens, 2)."""
+def read_passages(model: "Model", questions: Iterable[tuple[str, str]], search: Search) -> Iterator[Read]:
+    """Of each (question, context) by itself: the context, its pieces, its windows, and their logits (tokens, 2)."""
     forward = through(model.network, "span")
     tokenizer, length = model.tokenizer, min(search.window, model.encoder.max_length)
     pieces: dict[str, Pieces] = {}  # of the texts that are being read
@@ -162,9 +198,7 @@ def read_passages(
     def window(asked: Pieces, context: Pieces) -> list[Window]:
         """Cut the context into windows of at most `length` tokens, each with the whole question in front."""
         room = room_for(tokenizer.template, length, len(asked))
-        taken = f"The question and its special tokens take {length - room} tokens of a window of {length}"
-        todo = "Shorten the question or use a checkpoint with more positions."
-        require(room > 0, f"{taken}: no room is left for the text. {todo}", InputTooLong)
+        _check_room(room, length)
         return cut(tokenizer.template, context, room, min(search.overlap, room // 2), before=asked)
 
     def windows(chunk: list[tuple[str, str]]) -> list[list[Window]]:
@@ -174,26 +208,149 @@ def read_passages(
         pieces.update(zip(texts, tokenizer.pieces_batch(texts), strict=True))
         return [window(pieces[asked], pieces[text]) for asked, text in chunk]
 
-    read = read_windows(model.network, forward, per_token, questions, windows, progress)
+    read = read_windows(model.network, forward, per_token, questions, windows)
     return ((context, pieces[context], found, tables) for (_, context), found, tables in read)
 
 
-def _result(context: str, pieces: Pieces, item: list[Window], tables: Sequence[Tensor], search: Search) -> Answer:
-    windows = [(one.first, one.passage, logits) for one, logits in zip(item, tables, strict=True)]
-    table = SpanTable.of(len(pieces), windows, search.max_answer_length, search.null_bias)
-    # over all spans and "no answer": by it a logit becomes a probability
-    total = float(torch.cat([table.logits.flatten(), torch.tensor([table.null])]).logsumexp(0))
-    found: dict[tuple[int, int], Candidate] = {}
-    for start, end, logit in spans_of_text(context, pieces, table, search):
-        one = Candidate(context[start:end], start, end, math.exp(logit - total), logit)
-        found.setdefault((start, end), one)
-        if len(found) == search.top_k:
-            break
-    candidates = tuple(found.values())
-    if not candidates or table.null - candidates[0].logit > search.threshold:
-        return Answer(None, None, None, math.exp(table.null - total), table.null, candidates)
+_BLOCK = 8_192  # pieces whose spans are looked at together, few enough that they stay in a processor's cache
+
+
+def _answers(ready: Prepared[_Read], rows: Tensor, search: Search) -> Iterator[Answer]:
+    """The logits of all tokens (N, 2) as answers, in the order of the questions."""
+    windows, sequences, read = ready.windows, ready.sequences, ready.held
+    logits, windowed = rows.numpy(), windows.per_text()
+    # [CLS] is the first token of every family that reads pairs
+    nulls = np.minimum.reduceat(logits[sequences.starts[:-1]].sum(1), windowed[:-1]).astype(np.float64)
+    opens = read.pieces.opens_word()
+    for block in cut_by_cost(np.arange(len(read.contexts)), read.counts, _BLOCK):
+        own = slice(windowed[block[0]], windowed[block[-1] + 1])
+        begins = starts_of(read.counts[block])
+        passages = PieceRanges(sequences.starts[:-1][own] + sequences.parts[1][own], windows.count[own])
+        firsts = begins[windows.text[own] - block[0]] + windows.first[own]
+        spans = _Spans(
+            _span_logits(logits, passages, firsts, int(begins[-1]), search.max_answer_length),
+            begins,
+            nulls[block] + search.null_bias,
+            windows.start[windowed[block]],
+        )
+        yield from spans.answers([read.contexts[i] for i in block], read.pieces, opens, search)
+
+
+def _span_logits(
+    logits: NDArray[np.float32], passages: PieceRanges, firsts: Ints, total: int, longest: int
+) -> NDArray[np.float32]:
+    """The table of `SpanTable` (P, A) of many contexts: a window's `passages` are the rows from `firsts` on."""
+    tokens, counts = ranges(passages.first, passages.count), passages.count
+    starts = starts_of(counts)
+    ends = np.append(logits[tokens, 1], np.full(longest, -np.inf, np.float32))
+    left = np.repeat(starts[1:], counts) - np.arange(len(tokens))  # pieces of the window from each one on
+    found = logits[tokens, :1] + sliding_window_view(ends, longest)[: len(tokens)]
+    found[np.arange(longest) >= left[:, None]] = -np.inf
+    if len(tokens) == total:  # no piece is in two windows
+        return found
+    table = np.full((total, longest), -np.inf, np.float32)
+    for first, start, stop in zip(firsts.tolist(), starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        part = table[first : first + stop - start]
+        np.maximum(part, found[start:stop], out=part)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """The spans of several contexts in one table, so that all that is done to each of them is done to all at once.
+
+    Rows begins[q] … begins[q + 1] - 1 are the pieces of context q, which begin at starts[q] among those of all texts.
+    """
+
+    logits: NDArray[np.float32]  # (P, A)
+    begins: Ints  # (questions + 1,)
+    nulls: NDArray[np.float64]  # (questions,)
+    starts: Ints  # (questions,)
+
+    def answers(self, contexts: Sequence[str], pieces: PackedPieces, opens: Bools, search: Search) -> Iterator[Answer]:
+        """The answer of each question. Nearly always it is the best span; only else are a question's spans ordered."""
+        best, places, several = self._best()
+        totals, spans = self._totals(best), self._characters(places, pieces, opens if search.whole_words else None)
+        columns = (best, totals, self.nulls, several, *spans.T)
+        for q, (logit, total, null, more, start, end) in enumerate(
+            zip(*(one.tolist() for one in columns), strict=True)
+        ):
+            context = contexts[q]
+            if logit == -math.inf:
+                candidates: tuple[Candidate, ...] = ()
+            elif search.top_k > 1 or more or not (text := context[start:end]).strip():
+                candidates = self._ordered(q, context, pieces, total, search)
+            else:
+                candidates = (Candidate(text, start, end, math.exp(logit - total), logit),)
+            yield _answer(candidates, null, total, search.threshold)
+
+    def _best(self) -> tuple[NDArray[np.float32], Ints, Bools]:
+        """Of each context the logit of its best span, the place of that in the table, and whether there are several."""
+        best = np.full(len(self.nulls), -np.inf, np.float32)
+        places, several = self.begins[:-1] * self.logits.shape[1], np.zeros(len(best), np.bool_)
+        held = np.flatnonzero(np.diff(self.begins))  # contexts that have pieces
+        if len(held):
+            rows = self.logits.max(1)
+            best[held] = np.maximum.reduceat(rows, self.begins[held])
+        finite = np.isfinite(self.nulls).all() and not (np.isnan(best) | (best == np.inf)).any()
+        require(bool(finite), "the model computes numbers that are not finite; its weights are damaged", BadCheckpoint)
+        if len(held):
+            found = np.flatnonzero(rows == np.repeat(best, np.diff(self.begins)))  # the rows of the best spans
+            which = np.searchsorted(self.begins, found, side="right") - 1
+            row, column = np.nonzero(self.logits[found] == best[which][:, None])
+            which, spots = which[row], found[row] * self.logits.shape[1] + column
+            places[which[::-1]] = spots[::-1]  # the first one counts
+            several = np.bincount(which, minlength=len(best)) > 1
+        return best, places, several
+
+    def _characters(self, places: Ints, pieces: PackedPieces, opens: Bools | None) -> Ints:
+        """Start and end in its context of the span at each place of the table; of whole words, if `opens` is told."""
+        longest, last_piece = self.logits.shape[1], len(pieces.ids) - 1
+        if last_piece < 0:
+            return np.zeros((len(places), 2), np.int64)
+        first = np.minimum(self.starts + places // longest - self.begins[:-1], last_piece)
+        last = np.minimum(first + places % longest, last_piece)
+        if opens is not None:  # from the first piece of the first word to the last piece of the last
+            words = np.append(np.flatnonzero(opens), len(opens))
+            first = words[np.searchsorted(words, first, side="right") - 1]
+            last = words[np.searchsorted(words, last, side="right")] - 1
+        return np.stack([pieces.spans[first, 0], pieces.spans[last, 1]], 1)
+
+    def _totals(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
+        """log Σ exp over all spans and "no answer": by it a logit becomes a probability."""
+        sizes = np.diff(self.begins) * self.logits.shape[1] + 1
+        ends = np.cumsum(sizes)
+        values = np.empty(ends[-1], np.float32)
+        inside = np.ones(len(values), np.bool_)
+        inside[ends - 1] = False
+        values[inside], values[ends - 1] = self.logits.ravel(), self.nulls
+        most = np.maximum(best, self.nulls.astype(np.float32))
+        values -= np.repeat(most, sizes)
+        sums = [part.sum() for part in torch.from_numpy(values).exp_().split(sizes.tolist())]
+        return torch.stack(sums).log_().add_(torch.from_numpy(most)).numpy()
+
+    def _ordered(
+        self, q: int, context: str, pieces: PackedPieces, total: float, search: Search
+    ) -> tuple[Candidate, ...]:
+        """The best spans of one question, each once, since several may widen to the same words."""
+        rows = slice(self.begins[q], self.begins[q + 1])
+        own = slice(self.starts[q], self.starts[q] + rows.stop - rows.start)
+        offsets = [(start, end) for start, end in pieces.spans[own].tolist()]
+        text = Pieces([], [], offsets, pieces.words[own].tolist())
+        table = SpanTable(torch.from_numpy(self.logits[rows]), float(self.nulls[q]))
+        found: dict[tuple[int, int], Candidate] = {}
+        for start, end, logit in spans_of_text(context, text, table, search):
+            found.setdefault((start, end), Candidate(context[start:end], start, end, math.exp(logit - total), logit))
+            if len(found) == search.top_k:
+                break
+        return tuple(found.values())
+
+
+def _answer(candidates: tuple[Candidate, ...], null: float, total: float, threshold: float) -> Answer:
+    if not candidates or null - candidates[0].logit > threshold:
+        return Answer(None, None, None, math.exp(null - total), null, candidates)
     best = candidates[0]
-    return Answer(best.text, best.start, best.end, best.score, table.null, candidates)
+    return Answer(best.text, best.start, best.end, best.score, null, candidates)
 
 
 def spans_of_text(

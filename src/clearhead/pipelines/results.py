@@ -1,7 +1,8 @@
 """What the uses give: a dataclass for each kind of result. Without torch, since clients of a service use them too."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from clearhead.io import Record
@@ -143,7 +144,7 @@ class Hit(Record):
     """A passage that was found: a verbatim slice, document[start:end], of the document that `source` names.
 
     The score is how probable it is that the passage is what was looked for (hybrid, and all that is reranked), a cosine
-    (vectors), or BM25's, as the search was asked.
+    (vectors), or BM25's, as the search was asked. `metadata` is what is known of the document, if anything is.
     """
 
     text: str
@@ -151,6 +152,12 @@ class Hit(Record):
     start: int
     end: int
     score: float
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found = {name: getattr(self, name) for name in ("text", "source", "start", "end", "score")}
+        return {**found, "metadata": dict(self.metadata)} if self.metadata else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,32 +5,47 @@
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
-from itertools import islice, repeat, zip_longest
+from functools import lru_cache, wraps
+from itertools import islice, pairwise, repeat, zip_longest
 from threading import Barrier, Lock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from clearhead.data.batch import Batch, chunks, group_by_length
+from clearhead.data.batch import Batch, group_by_length
 from clearhead.errors import BadInput, InputTooLong, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import evaluating
+from clearhead.nn.layout import Packed
 from clearhead.text import Tokenizer, Window
-from clearhead.text.windows import cut, room_for, spans
+from clearhead.text.encoding import room_for
+from clearhead.text.packed import (
+    Ints,
+    PackedWindows,
+    PieceRanges,
+    Sequences,
+    packed_spans,
+    ranges,
+    starts_of,
+    wrap_packed,
+)
+from clearhead.text.windows import cut
 
 if TYPE_CHECKING:
     from clearhead.pipelines.question_answering import FoundAnswer
-    from clearhead.pipelines.search.index import Index
+    from clearhead.pipelines.search.stored import AnyIndex
 
 Item = TypeVar("Item")
+Held = TypeVar("Held")
 Given = TypeVar("Given", contravariant=True)
 Result = TypeVar("Result")
 Self_ = TypeVar("Self_")
@@ -45,7 +60,18 @@ _CHARACTERS_OF_NOTHING = 250  # an input costs memory even if it is empty
 def chunks_of_text(items: Iterable[Item], characters: int | None = None) -> Iterator[list[Item]]:
     """Cut a stream of texts, or of what holds texts, into lists that fit the memory however long the texts are."""
     most = _CHUNK_CHARACTERS if characters is None else characters
-    return chunks(map(plain, items), most, lambda item: _characters(item) + _CHARACTERS_OF_NOTHING)
+    chunk: list[Item] = []
+    weight = 0
+    for item in items:
+        if type(item) is not str:  # most are, and should cost no call of a function
+            item = plain(item)
+        weight += _CHARACTERS_OF_NOTHING + (len(item) if isinstance(item, str) else _characters(item))
+        chunk.append(item)
+        if weight >= most:
+            yield chunk
+            chunk, weight = [], 0
+    if chunk:
+        yield chunk
 
 
 def plain(item: Any) -> Any:
@@ -66,6 +92,7 @@ def _characters(item: object) -> int:
 _BATCH_TOKENS = 2048
 _LEAST_TOKENS = 256  # few tokens are not worth dividing between the threads
 _BATCH_TOKENS_GPU = 65_536
+_CHUNK_CHARACTERS_GPU = 2_000_000  # of which three are under way: tokenised, computed, and read
 
 # what each head lets a user do; every encoder can embed, too
 _USES = {
@@ -81,25 +108,24 @@ _USES = {
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One sequence for the network; `weight` is how many tokens of the text it speaks for, where windows are merged."""
+    """One sequence for the network, as a queue takes them."""
 
     ids: Sequence[int]
     segments: Sequence[int]
-    weight: int = 1
 
 
 Forward = Callable[[Batch], Tensor]  # computes on the device; those that compute the same are equal
-Divide = Callable[[Tensor, Batch], Sequence[Tensor]]  # cuts what it gave, on the host: one tensor for each sequence
+Divide = Callable[[Ints, Ints], Ints]  # ids of many inputs (N,), their lengths (B,) -> rows that each has in the output
 
 
-def per_sequence(out: Tensor, _: Batch) -> Sequence[Tensor]:
-    """One row for each sequence: (B, L) -> B rows."""
-    return out.unbind()
+def per_sequence(_: Ints, lengths: Ints) -> Ints:
+    """One row for each input."""
+    return np.ones_like(lengths)
 
 
-def per_token(out: Tensor, batch: Batch) -> Sequence[Tensor]:
-    """One row for each token: (N, L) -> B tables."""
-    return batch.layout.split(out)
+def per_token(_: Ints, lengths: Ints) -> Ints:
+    """One row for each token."""
+    return lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +150,7 @@ class Queue(Protocol):
     """Where inputs of many callers are computed together, each caller waiting for its own."""
 
     def compute(self, module: nn.Module, forward: Forward, divide: Divide, inputs: Sequence[Input]) -> Sequence[Tensor]:
-        """One tensor for each input, in their order."""
+        """The rows of each input, in their order."""
         ...
 
 
@@ -143,9 +169,109 @@ def queued_in(queue: Queue) -> Iterator[None]:
 
 @torch.inference_mode()  # which is a thread's own
 def compute_batch(module: nn.Module, forward: Forward, divide: Divide, inputs: Sequence[Input]) -> Sequence[Tensor]:
-    """Compute some inputs as one packed batch, where the module is: one tensor for each, on the host."""
-    batch = _packed(inputs)
-    return divide(forward(batch.to(next(module.parameters()).device)).float().cpu(), batch)
+    """Compute some inputs as one packed batch, where the module is: the rows of each, on the host."""
+    sequences = Sequences.of([one.ids for one in inputs], [one.segments for one in inputs])
+    batch = _batch_of_one(sequences) if len(inputs) == 1 else Batch.gather(sequences, np.arange(len(inputs)))
+    out = forward(batch.to(next(module.parameters()).device)).float().cpu()
+    return out.split(divide(sequences.ids, sequences.lengths).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[Held]):
+    """Texts made ready for a network: windows over them, and what the network reads of each window.
+
+    `held` is what results are made of, beside what the network says. `owners` are the items that progress is told of,
+    where these are not the texts.
+    """
+
+    windows: PackedWindows
+    sequences: Sequences
+    held: Held
+    owners: Ints | None = None  # (B,)
+
+    def batching(self, divide: Divide, device: torch.device, tokens: int | None) -> "Batching":
+        """Group the inputs for a device."""
+        owners = self.windows.text if self.owners is None else self.owners
+        return Batching.of(self.sequences, divide, device, tokens, owners)
+
+
+def read(
+    module: nn.Module,
+    forward: Forward,
+    divide: Divide,
+    items: Iterable[Item],
+    prepare: Callable[[list[Item]], Prepared[Held]],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Prepared[Held], Tensor]]:
+    """`run` a stream of texts, or of what holds texts, chunk by chunk."""
+    device = next(module.parameters()).device
+    if device.type != "cpu" and _QUEUE.get() is None:
+        yield from read_ahead(module, forward, divide, items, prepare, batch_tokens=batch_tokens, progress=progress)
+        return
+    for ready in map(prepare, chunks_of_text(items)):
+        if _is_alone(module, device, ready.sequences):
+            yield ready, _run_alone(forward, ready.sequences, progress)
+        else:
+            yield ready, _run(module, forward, divide, ready.batching(divide, device, batch_tokens), progress)
+
+
+def read_ahead(
+    module: nn.Module,
+    forward: Forward,
+    divide: Divide,
+    items: Iterable[Item],
+    prepare: Callable[[list[Item]], Prepared[Held]],
+    *,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Prepared[Held], Tensor]]:
+    """`read` for a GPU, which never waits: a chunk is computed while the next is prepared and the last is given out.
+
+    Preparing is tokenising, packing and batching, in a thread. A CPU has nothing to spare for that.
+    """
+    device = next(module.parameters()).device
+
+    def begin(chunk: list[Item]) -> tuple[Prepared[Held], Batching, list[Batch]]:
+        ready = prepare(chunk)
+        batching = ready.batching(divide, device, batch_tokens)
+        return ready, batching, batching.batches(pin=device.type == "cuda")
+
+    waiting: tuple[Prepared[Held], Callable[[], Tensor]] | None = None
+    for future in _ahead(begin, chunks_of_text(items, min(_CHUNK_CHARACTERS_GPU, _CHUNK_CHARACTERS))):
+        coming = None
+        if future.exception() is None:
+            ready, batching, batches = future.result()
+            coming = ready, _launch(module, forward, batching, batches, progress)
+        if waiting is not None:
+            yield waiting[0], waiting[1]()
+        waiting = coming
+        future.result()  # what went wrong there is told after the results before it
+    if waiting is not None:
+        yield waiting[0], waiting[1]()
+
+
+def _ahead(function: Callable[[Item], Result], items: Iterator[Item]) -> "Iterator[Future[Result]]":
+    """Apply a function to one item after another in a thread, one ahead of what is taken.
+
+    Items are taken in the caller's own thread, since a stream may be bound to it (a cursor of sqlite3 is).
+    """
+    with ThreadPoolExecutor(1, "clearhead-ahead") as thread:
+        coming: Future[Result] | None = None
+        while True:
+            before, coming = coming, None
+            try:
+                coming = thread.submit(function, next(items))
+            except StopIteration:
+                pass
+            except Exception as error:
+                coming = Future()
+                coming.set_exception(error)
+            if before is not None:
+                yield before
+            if coming is None:
+                return
 
 
 def read_windows(
@@ -156,78 +282,180 @@ def read_windows(
     cut: Callable[[list[Item]], list[list[Window]]],
     progress: Progress | None = None,
 ) -> Iterator[tuple[Item, list[Window], list[Tensor]]]:
-    """`run` a stream of texts, or of what holds texts: each with the windows that `cut` gives it, and their results."""
+    """`run` a stream of texts, where each is looked at by itself: with the windows that `cut` gives, and their rows."""
     for chunk in chunks_of_text(items):
         windows = cut(chunk)
-        inputs = [[Input(one.encoding.ids, one.encoding.segments) for one in item] for item in windows]
-        yield from zip(chunk, windows, run(module, forward, divide, inputs, progress=progress), strict=True)
+        read = [one.encoding for item in windows for one in item]
+        sequences = Sequences.of([one.ids for one in read], [one.segments for one in read])
+        owners = np.repeat(np.arange(len(chunk)), [len(item) for item in windows])
+        rows = run(module, forward, divide, sequences, owners=owners, progress=progress)
+        tables = iter(rows.split(divide(sequences.ids, sequences.lengths).tolist()))
+        for text, item in zip(chunk, windows, strict=True):
+            yield text, item, list(islice(tables, len(item)))
 
 
 def run(
     module: nn.Module,
     forward: Forward,
     divide: Divide,
-    items: Sequence[Sequence[Input]],
+    sequences: Sequences,
     *,
+    owners: Ints | None = None,
     batch_tokens: int | None = None,
     progress: Progress | None = None,
-) -> list[list[Tensor]]:
-    """Run every input of every item (a text is an item, its windows are its inputs): results in the same order.
+) -> Tensor:
+    """Run every input: the rows of the first, then those of the second, and so on, on the host.
 
     `module` is what computes, which says where. A result is the same whatever runs beside it, up to rounding.
-    `progress` is told how many more items are done.
+    `progress` is told how many more items are done: `owners` says whose each input is, or each is an item of its own.
     """
     device = next(module.parameters()).device
-    places = [(i, j) for i, item in enumerate(items) for j in range(len(item))]
-    inputs = [items[i][j] for i, j in places]
-    results = [[torch.empty(0)] * len(item) for item in items]
-    left = [len(item) for item in items]
-    lengths = [len(one.ids) for one in inputs]
+    if _is_alone(module, device, sequences):
+        return _run_alone(forward, sequences, progress)
+    batching = Batching.of(sequences, divide, device, batch_tokens, owners)
+    return _run(module, forward, divide, batching, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """Which inputs are computed together, longest first, and where the rows of each belong."""
+
+    sequences: Sequences
+    owners: Ints  # (B,)
+    groups: list[Ints]
+    rows: Ints  # (B + 1,) where those of each input begin
+
+    @classmethod
+    def of(
+        cls, sequences: Sequences, divide: Divide, device: torch.device, tokens: int | None, owners: Ints | None
+    ) -> "Batching":
+        """Group by length, in batches of so many tokens, or as many as suit the device."""
+        lengths = sequences.lengths
+        # on a CPU, every thread should have a batch
+        share = min(max(-(-len(sequences.ids) // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
+        budget = tokens or (share if device.type == "cpu" else _BATCH_TOKENS_GPU)
+        owners = np.arange(len(sequences)) if owners is None else owners
+        return cls(sequences, owners, group_by_length(lengths, budget), starts_of(divide(sequences.ids, lengths)))
+
+    def batches(self, *, pin: bool) -> list[Batch]:
+        """All batches; in page-locked memory, from which a copy to a GPU need not be waited for."""
+        made = (Batch.gather(self.sequences, group) for group in self.groups)
+        return [batch.map(Tensor.pin_memory) for batch in made] if pin else list(made)
+
+    def collect(self, outputs: Iterable[Tensor], progress: Progress | None) -> Tensor:
+        """Put the outputs of all batches, on the host, into the order of the inputs."""
+        found: NDArray[np.float32] | None = None
+        left = np.bincount(self.owners) if progress is not None else None
+        for group, out in zip(self.groups, outputs, strict=True):
+            if len(self.owners) == 1:
+                found = out.numpy()
+            else:
+                found = np.empty((self.rows[-1], *out.shape[1:]), np.float32) if found is None else found
+                found[ranges(self.rows[group], self.rows[group + 1] - self.rows[group])] = out.numpy()
+            if progress is not None and left is not None:
+                own, counts = np.unique(self.owners[group], return_counts=True)
+                left[own] -= counts
+                if done := int((left[own] == 0).sum()):
+                    progress(done)
+        return torch.empty(0) if found is None else torch.from_numpy(found)
+
+
+def _run(module: nn.Module, forward: Forward, divide: Divide, batching: Batching, progress: Progress | None) -> Tensor:
+    sequences, device = batching.sequences, next(module.parameters()).device
     if (queue := _QUEUE.get()) is not None:
-        for (i, j), part in zip(places, queue.compute(module, forward, divide, inputs), strict=True):
-            results[i][j] = part
-        if progress is not None and items:
-            progress(len(items))
-        return results
-    on_cpu = device.type == "cpu"
-    # on a CPU, every thread should have a batch
-    share = min(max(-(-sum(lengths) // torch.get_num_threads()), _LEAST_TOKENS), _BATCH_TOKENS)
-    budget = batch_tokens or (share if on_cpu else _BATCH_TOKENS_GPU)
-    groups: list[list[int]] = [group.tolist() for group in group_by_length(lengths, budget)]
+        parts = queue.compute(module, forward, divide, _inputs(sequences))
+        if progress is not None and len(sequences):
+            progress(len(np.unique(batching.owners)))
+        return torch.cat(list(parts)) if parts else torch.empty(0)
+    if device.type != "cpu":
+        return _launch(module, forward, batching, batching.batches(pin=device.type == "cuda"), progress)()
 
-    def compute(group: list[int]) -> Sequence[Tensor]:
-        return compute_batch(module, forward, divide, [inputs[i] for i in group])
+    @torch.inference_mode()
+    def compute(group: Ints) -> Tensor:
+        return forward(Batch.gather(sequences, group)).float()
 
-    def queued() -> Iterator[Sequence[Tensor]]:
-        """A GPU gets its next batch before the results of the last are fetched."""
-        waiting: tuple[Tensor, Batch] | None = None
-        for group in groups:
-            batch = _packed([inputs[i] for i in group])
+    with _computing(module):
+        return batching.collect(_side_by_side(compute, batching.groups), progress)
+
+
+def _is_alone(module: nn.Module, device: torch.device, sequences: Sequences) -> bool:
+    """Whether there is one input for somebody who waits for it, and nothing else to take care of."""
+    return len(sequences) == 1 and device.type == "cpu" and _QUEUE.get() is None and not _is_training(module)
+
+
+@torch.inference_mode()
+def _run_alone(forward: Forward, sequences: Sequences, progress: Progress | None) -> Tensor:
+    """Run one input: nothing is sorted, gathered or shared between threads."""
+    found = forward(_batch_of_one(sequences)).float().numpy()
+    if progress is not None:
+        progress(1)
+    return torch.from_numpy(found)
+
+
+def _batch_of_one(sequences: Sequences) -> Batch:
+    segments = sequences.segments
+    kinds = None if segments is None or not segments.any() else torch.from_numpy(segments)
+    return Batch(torch.from_numpy(sequences.ids), _layout_of_one(len(sequences.ids)), kinds)
+
+
+@lru_cache(maxsize=512)
+def _layout_of_one(length: int) -> Packed:
+    with torch.inference_mode(mode=False):  # it is kept for who trains, too
+        return Packed.of([length])
+
+
+def _is_training(module: nn.Module) -> bool:
+    """Whether any part is to be trained; `modules()` takes three times as long, which one short text would feel."""
+    parts = [module]
+    for part in parts:
+        if part.training:
+            return True
+        parts.extend(inner for inner in part._modules.values() if inner is not None)
+    return False
+
+
+def _launch(
+    module: nn.Module, forward: Forward, batching: Batching, batches: Sequence[Batch], progress: Progress | None
+) -> Callable[[], Tensor]:
+    """Give a device all its batches, without waiting for any; the function that comes back waits for the results."""
+    device = next(module.parameters()).device
+    cuda = device.type == "cuda"
+    launched: list[tuple[Tensor, torch.cuda.Event | None]] = []
+    with _computing(module):
+        for batch in batches:
             out = forward(batch.to(device)).float()
-            if waiting is not None:
-                yield divide(waiting[0].cpu(), waiting[1])
-            waiting = (out, batch)
-        if waiting is not None:
-            yield divide(waiting[0].cpu(), waiting[1])
+            if not cuda:
+                launched.append((out, None))
+                continue
+            host = torch.empty(out.shape, dtype=out.dtype, pin_memory=True)
+            host.copy_(out, non_blocking=True)
+            copied = torch.cuda.Event()
+            copied.record(torch.cuda.current_stream(device))
+            launched.append((host, copied))
 
-    training = any(part.training for part in module.modules())  # which is seldom
-    with torch.inference_mode(), evaluating(module) if training else nullcontext():
-        outputs = _side_by_side(compute, groups) if on_cpu else queued()
-        for group, parts in zip(groups, outputs, strict=True):
-            done = 0
-            for index, part in zip(group, parts, strict=True):
-                i, j = places[index]
-                results[i][j] = part
-                left[i] -= 1
-                done += not left[i]
-            if progress is not None and done:
-                progress(done)
-    return results
+    def outputs() -> Iterator[Tensor]:
+        for out, copied in launched:
+            if copied is not None:
+                copied.synchronize()
+            yield out.cpu()
+
+    return lambda: batching.collect(outputs(), progress)
 
 
-def _side_by_side(
-    compute: Callable[[list[int]], Sequence[Tensor]], groups: Sequence[list[int]]
-) -> Iterator[Sequence[Tensor]]:
+@contextmanager
+def _computing(module: nn.Module) -> Iterator[None]:
+    """Without gradients and dropout, whatever mode the module is in."""
+    with torch.inference_mode(), evaluating(module) if _is_training(module) else nullcontext():
+        yield
+
+
+def _inputs(sequences: Sequences) -> list[Input]:
+    ids, starts = sequences.ids.tolist(), sequences.starts.tolist()
+    kinds = None if sequences.segments is None else sequences.segments.tolist()
+    return [Input(ids[i:j], () if kinds is None else kinds[i:j]) for i, j in pairwise(starts)]
+
+
+def _side_by_side(compute: Callable[[Ints], Tensor], groups: Sequence[Ints]) -> Iterator[Tensor]:
     """Results of one group after another; each of the CPU's threads computes a group of its own.
 
     Threads that share every product wait for each other some fifty times in a layer, most of all on a busy machine.
@@ -291,13 +519,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
         return _POOLS[threads]
 
 
-def _packed(inputs: Sequence[Input]) -> Batch:
-    # all tokens in the first segment is what models take for granted, and spares them the look-up
-    paired = any(any(one.segments) for one in inputs)
-    segments = [one.segments or [0] * len(one.ids) for one in inputs] if paired else None
-    return Batch.of([one.ids for one in inputs], segments)
-
-
 def check_head(network: Network, head: str) -> None:
     """Refuse a use for which the network has no head, and say what it can do."""
     heads = getattr(network, "heads", ("causal_lm",))  # a recurrent network has none, and writes
@@ -310,53 +531,68 @@ def check_head(network: Network, head: str) -> None:
         )
 
 
-def inputs_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Input]]:
-    """The inputs of each text: one if it has at most `limit` tokens, else one for each window."""
-    if tokenizer.tells_capitals:  # beside the ids
-        found = windows_of_texts(tokenizer, texts, limit)
-        return [[Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in item] for item in found]
-    template = tokenizer.template
-    room = room_for(template, limit)
-    return [
-        [
-            # XLNet's <cls> is in a segment of its own, also after one text
-            Input(template.wrap_ids(ids[held.start : held.stop]), template.wrap_segments(len(held)), len(best))
-            for held, best in spans(len(ids), room)
-        ]
-        for ids in tokenizer.ids_batch(texts)
-    ]
+def prepare_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> Prepared[None]:
+    """Of each text one input if it has at most `limit` tokens, else one for each window; only ids are looked at."""
+    pieces = tokenizer.packed_batch(texts, spans=False)
+    windows = packed_spans(pieces.starts[:-1], pieces.counts, room_for(tokenizer.template, limit))
+    return Prepared(windows, wrap_packed(tokenizer.template, pieces, windows.held), None)
+
+
+def prepare_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limit: int) -> Prepared[None]:
+    """The inputs of each pair; of one that is too long, the longer text is read in windows, beside the whole other."""
+    pieces = tokenizer.packed_batch([text for pair in pairs for text in pair], spans=False)
+    sizes, starts = pieces.counts.reshape(-1, 2), pieces.starts[:-1].reshape(-1, 2)
+    rooms = room_for(tokenizer.template, limit, 0) - sizes.min(1, initial=limit)
+    for first, second in sizes[rooms < 1].tolist():
+        told = f"Both texts of a pair are long ({first} and {second} tokens)"
+        raise InputTooLong(f"{told} and the model has {limit} positions; shorten one of them.")
+    longer = (sizes[:, 0] < sizes[:, 1]).astype(np.int64)  # the first one where both are as long
+    pair = np.arange(len(pairs))
+    windows = packed_spans(starts[pair, longer], sizes[pair, longer], rooms)
+    cut = longer[windows.text, None] == (0, 1)  # (B, 2)
+    first = np.where(cut, windows.held.first[:, None], starts[windows.text])
+    count = np.where(cut, windows.count[:, None], sizes[windows.text])
+    texts = [PieceRanges(first[:, part], count[:, part]) for part in (0, 1)]
+    return Prepared(windows, wrap_packed(tokenizer.template, pieces, *texts), None)
+
+
+def interleaved(ones: Prepared[None], others: Prepared[None], first: NDArray[np.bool_]) -> Prepared[None]:
+    """Items of two kinds in the order they came in: `first` says of each whether it is among the `ones`."""
+    both = (ones, np.flatnonzero(first)), (others, np.flatnonzero(~first))
+    items = np.concatenate([places[some.windows.text] for some, places in both])
+    order = np.argsort(items, kind="stable")
+    columns = (np.concatenate([getattr(some.windows, name) for some, _ in both])[order] for name in _COLUMNS)
+    joined = Sequences.joined([some.sequences for some, _ in both])
+    return Prepared(PackedWindows(items[order], *columns), joined.take(order), None)
+
+
+_COLUMNS = ("start", "first", "count", "best", "weight")
 
 
 def windows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[Window]]:
-    """The windows of each text, for results that point into the text."""
+    """The windows of each text, for results that show its tokens."""
     room = room_for(tokenizer.template, limit)
     return [cut(tokenizer.template, pieces, room) for pieces in tokenizer.pieces_batch(texts)]
 
 
-def inputs_of_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], limit: int) -> list[list[Input]]:
-    """The inputs of each pair; of one that is too long, the longer text is read in windows, beside the whole other."""
-    pieces = iter(tokenizer.pieces_batch([text for pair in pairs for text in pair]))
-    template = tokenizer.template
-    found = []
-    for _ in pairs:
-        first, second = next(pieces), next(pieces)
-        room = room_for(template, limit, min(len(first), len(second)))
-        told = f"Both texts of a pair are long ({len(first)} and {len(second)} tokens)"
-        require(room > 0, f"{told} and the model has {limit} positions; shorten one of them.", InputTooLong)
-        if len(first) >= len(second):
-            several = cut(template, first, room, after=second)
-        else:
-            several = cut(template, second, room, before=first)
-        found.append([Input(one.encoding.ids, one.encoding.segments, len(one.best)) for one in several])
+def merged(windows: PackedWindows, rows: Tensor, join: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
+    """Rows of windows (B, …) -> of texts: the mean, weighted by the pieces that each window is the best one for.
+
+    `join` makes one row of several in another way, of their weights and themselves.
+    """
+    starts = windows.per_text()
+    sizes = np.diff(starts)
+    if len(sizes) == len(rows):
+        return rows
+    found = rows[torch.from_numpy(starts[:-1])]
+    for text in np.flatnonzero(sizes > 1).tolist():
+        own = slice(starts[text], starts[text + 1])
+        found[text] = (join or _mean)(torch.from_numpy(windows.weight[own]).float(), rows[own])
     return found
 
 
-def merged(windows: Sequence[Input], rows: Sequence[Tensor]) -> Tensor:
-    """Results of a text's windows -> the text's: the mean, weighted by the tokens each window speaks for."""
-    if len(rows) == 1:
-        return rows[0]
-    weights = torch.tensor([float(one.weight) for one in windows])
-    return weights @ torch.stack(list(rows)) / weights.sum()
+def _mean(weights: Tensor, rows: Tensor) -> Tensor:
+    return weights @ rows / weights.sum()
 
 
 # How a use is called: of one text it gives one result, of a list a list, of an iterator an iterator. A use is written
@@ -399,10 +635,10 @@ class PerQuestion(Protocol[P, Result]):
     """A use of questions and contexts: one of both gives one result; an index is one context."""
 
     @overload
-    def __call__(self, questions: str, contexts: "Index", *args: P.args, **options: P.kwargs) -> "FoundAnswer": ...  # type: ignore[overload-overlap]
+    def __call__(self, questions: str, contexts: "AnyIndex", *args: P.args, **options: P.kwargs) -> "FoundAnswer": ...  # type: ignore[overload-overlap]
     @overload
     def __call__(
-        self, questions: Collection[str], contexts: "Index", *args: P.args, **options: P.kwargs
+        self, questions: Collection[str], contexts: "AnyIndex", *args: P.args, **options: P.kwargs
     ) -> "list[FoundAnswer]": ...
 
     @overload

@@ -3,26 +3,30 @@
 # P pieces of the whole text · L labels
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import accumulate, groupby, pairwise
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate, pairwise, repeat
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from clearhead.data.batch import cut_by_cost
 from clearhead.data.tags import OUTSIDE, are_plain, entity_type
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.pipelines.results import Labelled as Labelled
 from clearhead.pipelines.results import Tagged as Tagged
-from clearhead.pipelines.runner import per_token, read_windows, through
+from clearhead.pipelines.runner import Prepared, per_token, read, read_windows, through
 from clearhead.text import Tokenizer, Window
-from clearhead.text.encoding import Pieces, Span
-from clearhead.text.windows import cut, room_for
+from clearhead.text.encoding import Span, room_for
+from clearhead.text.packed import Bools, Ints, PackedPieces, packed_spans, ranges, wrap_packed
+from clearhead.text.windows import cut
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -35,15 +39,32 @@ def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
 
     As in transformers, an entity may open with I-, and labels without a prefix join their equals.
     """
-    found = []
-    labels = [part.label for part in parts]
-    for span in runs_of_one_type(labels, entity_type, lambda label: _OPENING.match(label) is not None):
-        group = parts[span]
-        name, start, end = entity_type(group[0].label), group[0].start, group[-1].end
-        # a piece may be nothing but a space, which belongs to no word: no entity
-        if name != OUTSIDE and start < end:
-            found.append(Labelled(text[start:end], name, start, end, fmean(part.score for part in group)))
-    return tuple(found)
+    names = list(dict.fromkeys(part.label for part in parts))
+    labels = np.array([names.index(part.label) for part in parts], np.int64)
+    first = np.arange(len(parts)) == 0
+    spans = np.array([(part.start, part.end) for part in parts], np.int64).reshape(-1, 2)
+    return tuple(entity for _, entity in _entities([text], first, spans, labels, [one.score for one in parts], names))
+
+
+def _entities(
+    texts: Sequence[str], first: Bools, spans: Ints, labels: Ints, scores: Sequence[float], names: Sequence[str]
+) -> Iterator[tuple[int, Labelled]]:
+    """The entities of many texts, each with the number of its text, whose `first` part is marked."""
+    if not len(labels):
+        return
+    types = [entity_type(name) for name in names]
+    kinds = np.array([types.index(one) for one in types])[labels]
+    begins = first | np.array([_OPENING.match(name) is not None for name in names])[labels]
+    begins[1:] |= kinds[1:] != kinds[:-1]
+    starts = np.flatnonzero(begins)
+    stops = np.append(starts[1:], len(labels))
+    inside = np.array([one != OUTSIDE for one in types])[labels[starts]]
+    owners = (np.cumsum(first) - 1)[starts]
+    # a piece may be nothing but a space, which belongs to no word: no entity
+    inside &= spans[starts, 0] < spans[stops - 1, 1]
+    columns = (owners, starts, stops, spans[starts, 0], spans[stops - 1, 1], labels[starts])
+    for owner, i, j, start, end, label in zip(*(column[inside].tolist() for column in columns), strict=True):
+        yield owner, Labelled(texts[owner][start:end], types[label], start, end, fmean(scores[i:j]))
 
 
 def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens: Callable[[str], bool]) -> list[slice]:
@@ -64,46 +85,71 @@ _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u9fff]")  # each is a word alrea
 
 def join_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> list[int]:
     """Number the words anew, for each piece of a text: U.S., C. Cairns, O'Brien, AT&T and 12:30 are not parted."""
-    found: list[int] = []
-    units: list[Span] = []  # the tokenizer's words
-    sizes: list[int] = []
-    for _, group in groupby(zip(words, spans, strict=True), key=lambda piece: piece[0]):
-        places = [span for _, span in group]
-        units.append((places[0][0], places[-1][1]))
-        sizes.append(len(places))
-    begin = number = 0
-    for i, size in enumerate(sizes):
-        if i and not _holds(text, units, begin, i):
-            begin, number = i, number + 1
-        found += [number] * size
-    return found
+    pieces = PackedPieces(np.array(words), np.array([0, len(words)]), np.array(spans).reshape(-1, 2), np.array(words))
+    return (np.cumsum(_opens_joined_word([text], pieces)) - 1).tolist()
 
 
-def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
-    """Whether unit i belongs to the word that began with unit `begin` and goes up to it."""
-    (start, end), (last, before) = units[i], units[i - 1]
-    if start != before or before - units[begin][0] > _LONGEST:
+# Signs that are words of their own wherever they stand (1), and those that hold nothing together at the end of a word
+# (2): of these, which most signs are, nothing need be asked.
+_SIGNS = {**dict.fromkeys('!"#$%()*+;<=>?@[\\]^`{|}~', 1), **dict.fromkeys(",:-&/_", 2)}
+
+
+def _opens_joined_word(texts: Sequence[str], pieces: PackedPieces) -> Bools:
+    """Whether a piece is the first of its word, as `join_words` has them, for many texts: (P,)."""
+    opens = pieces.opens_word()
+    if not len(opens):
+        return opens
+    units = np.flatnonzero(opens)  # the tokenizer's words
+    owners = pieces.owners[units]
+    starts, ends = pieces.spans[units, 0], pieces.spans[np.append(units[1:], len(opens)) - 1, 1]
+    touches = np.zeros(len(units) + 1, np.bool_)  # the unit before it, without a space between them
+    touches[1:-1] = (owners[1:] == owners[:-1]) & (starts[1:] == ends[:-1])
+    signs = [texts[owner][start:end] for owner, start, end in _rows(owners, starts, ends)]
+    kinds = np.fromiter(map(_SIGNS.get, signs, repeat(0)), np.int8, len(signs))
+    asked = touches[:-1] & (kinds != 1) & (np.roll(kinds, 1) != 1) & (touches[1:] | (kinds != 2))
+    held, begin = -1, -1  # the last unit that belongs to the word before, and where that word begins
+    begins, stops, of, touching = starts.tolist(), ends.tolist(), owners.tolist(), touches.tolist()
+    for i in np.flatnonzero(asked).tolist():
+        begin = begin if held == i - 1 else i - 1
+        after = signs[i + 1] if touching[i + 1] else ""
+        if _holds(
+            texts[of[i]], (begins[begin], stops[i - 1]), (begins[i], stops[i]), signs[i - 1], after, begin == i - 1
+        ):
+            opens[units[i]], held = False, i
+    return opens
+
+
+def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _holds(text: str, word: Span, unit: Span, last: str, after: str, single: bool) -> bool:
+    """Whether a unit belongs to the word that goes up to it.
+
+    `last` is that word's last unit, its only one if it is `single`, and `after` the unit that follows without a space.
+    """
+    (first, before), (start, end) = word, unit
+    if before - first > _LONGEST:
         return False
-    if (negated := _NEGATION.match(text, units[begin][0])) is not None and end <= negated.end():
+    if (negated := _NEGATION.match(text, first)) is not None and end <= negated.end():
         return True
-    sign, word = text[start:end], text[units[begin][0] : before]
-    after = text[end : units[i + 1][1]] if i + 1 < len(units) and units[i + 1][0] == end else ""
+    sign, written = text[start:end], text[first:before]
     if _is_word(sign):
-        clitic = text[last:before] in _APOSTROPHES and sign.lower() in _CLITICS
-        return clitic or (begin < i - 1 and not _is_word(text[last:before]))
-    if not _is_word(text[last:before]):
+        clitic = last in _APOSTROPHES and sign.lower() in _CLITICS
+        return clitic or (not single and not _is_word(last))
+    if not _is_word(last):
         return False
     follows = text[end : end + _NEAR].lstrip()
-    if sign == "." and word.isdigit() and _opens_a_line(text, units[begin][0]):
+    if sign == "." and written.isdigit() and _opens_a_line(text, first):
         return bool(follows)  # 1. of a list
-    if sign == "." and _INITIALS.fullmatch(word):
-        return "." in word or _is_word(after) or (word.isupper() and follows[:1].isupper())
+    if sign == "." and _INITIALS.fullmatch(written):
+        return "." in written or _is_word(after) or (written.isupper() and follows[:1].isupper())
     if not _is_word(after):
         return False
     if sign in _APOSTROPHES:
         return after.lower() not in _CLITICS
     if sign in _POINTS:
-        return (word[-1].isdigit() and after[0].isdigit()) or (sign == "." and after[0].islower())
+        return (written[-1].isdigit() and after[0].isdigit()) or (sign == "." and after[0].islower())
     return sign in _HYPHENS
 
 
@@ -111,19 +157,14 @@ def _holds(text: str, units: Sequence[Span], begin: int, i: int) -> bool:
 _CONTRACTION = re.compile(rf"(?<=\w)(?={_NEGATION.pattern})|(?<=\bcan)(?=not\b)", re.IGNORECASE)
 
 
-def part_contractions(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
+def _part_contractions(tokenizer: Tokenizer, texts: Sequence[str]) -> PackedPieces:
     """The pieces of texts with contractions read as two words, which is how taggers of parts of speech learn them."""
-    cuts = [[found.start() for found in _CONTRACTION.finditer(text)] for text in texts]
-    parted = tokenizer.pieces_batch([_CONTRACTION.sub(" ", text) for text in texts])
-    return [
-        replace(pieces, offsets=[(_back(start, at), _back(end, at)) for start, end in pieces.offsets]) if at else pieces
-        for pieces, at in zip(parted, cuts, strict=True)
-    ]
-
-
-def _back(place: int, cuts: Sequence[int]) -> int:
-    """Where a character stood before a space was put in at each cut."""
-    return place - bisect_left(range(len(cuts)), place, key=lambda i: cuts[i] + i)
+    pieces = tokenizer.packed_batch([_CONTRACTION.sub(" ", text) for text in texts])
+    for text, start, stop in zip(texts, pieces.starts[:-1], pieces.starts[1:], strict=True):
+        if cuts := [found.start() for found in _CONTRACTION.finditer(text)]:
+            # where a character stood before a space was put in at each cut
+            pieces.spans[start:stop] -= np.searchsorted(np.array(cuts) + np.arange(len(cuts)), pieces.spans[start:stop])
+    return pieces
 
 
 def _opens_a_line(text: str, place: int) -> bool:
@@ -155,67 +196,141 @@ def tag(
     if model.checkpoint.description.whole_words:
         strategy = "first"
     plain = are_plain(model.labels or ())
-    pieces = partial(part_contractions, model.tokenizer) if plain else None
-    read = tag_windows(model, texts, pieces=pieces, progress=progress)
-    return (_result(*one, model.labels, strategy, plain) for one in read)
+    forward = through(model.network, "tags")
+    tokenizer, room = model.tokenizer, room_for(model.tokenizer.template, model.encoder.max_length)
+
+    def prepare(chunk: list[Given]) -> Prepared[_Read]:
+        pieces = _pieces(tokenizer, chunk, parted=plain)
+        windows = packed_spans(pieces.starts[:-1], pieces.counts, room)
+        return Prepared(windows, wrap_packed(tokenizer.template, pieces, windows.held), _Read(chunk, pieces))
+
+    found = read(model.network, forward, per_token, texts, prepare, progress=progress)
+    return (tagged for ready, rows in found for tagged in _results(ready, rows, model.labels, strategy, plain))
 
 
-Read = tuple[str | Sequence[str], list[Window], list[Tensor]]
+Given = str | Sequence[str]
 
 
-def tag_windows(
-    model: "Model",
-    texts: Iterable[str | Sequence[str]],
-    *,
-    overlap: int | None = None,
-    pieces: Callable[[Sequence[str]], list[Pieces]] | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Read]:
-    """Each text with its windows and their logits (tokens, L); windows share `overlap` pieces (default: a third).
+@dataclass(frozen=True, slots=True)
+class _Read:
+    given: list[Given]
+    pieces: PackedPieces
 
-    `pieces` cuts strings in another way than the tokenizer does.
+
+def _pieces(tokenizer: Tokenizer, chunk: Sequence[Given], *, parted: bool) -> PackedPieces:
+    """The pieces of texts and of lists of words, in order; the contractions of texts `parted` if their words are."""
+    words = [given for given in chunk if not isinstance(given, str)]
+    texts = [given for given in chunk if isinstance(given, str)]
+    if not words:
+        return _part_contractions(tokenizer, texts) if parted else tokenizer.packed_batch(texts)
+    split = tokenizer.packed_words(words)
+    if not texts:
+        return split
+    plain = _part_contractions(tokenizer, texts) if parted else tokenizer.packed_batch(texts)
+    order = np.argsort([not isinstance(given, str) for given in chunk], kind="stable")  # texts first
+    return PackedPieces.joined_texts([plain, split]).take(np.argsort(order, kind="stable"))
+
+
+_BLOCK = 16_384  # pieces whose results are made at a time: few enough that they do not fill the memory
+
+
+def _results(
+    ready: Prepared[_Read], rows: Tensor, labels: Sequence[str] | None, strategy: Strategy, plain: bool
+) -> Iterator[Tagged]:
+    """The logits of all tokens (N, L) as results, in the order of the texts."""
+    windows, sequences, read = ready.windows, ready.sequences, ready.held
+    # each piece's row is that of the window where it sees most
+    places = ranges(sequences.starts[:-1] + sequences.parts[0] + windows.best - windows.first, windows.weight)
+    for texts in cut_by_cost(np.arange(len(read.given)), read.pieces.counts, _BLOCK):
+        own = slice(read.pieces.starts[texts[0]], read.pieces.starts[texts[-1] + 1])
+        scores = rows[torch.from_numpy(places[own])].softmax(-1)  # (P, L)
+        given = read.given[texts[0] : texts[-1] + 1]
+        yield from _tagged(given, read.pieces.take(texts), scores, labels, strategy, plain)
+
+
+def _tagged(
+    given: Sequence[Given],
+    pieces: PackedPieces,
+    scores: Tensor,
+    labels: Sequence[str] | None,
+    strategy: Strategy,
+    plain: bool,
+) -> Iterator[Tagged]:
+    texts = [one if isinstance(one, str) else " ".join(one) for one in given]
+    names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
+    opens = _opens_joined_word(texts, pieces)
+    if any(not isinstance(one, str) for one in given):  # the words of a list are not to be joined
+        split = np.fromiter((not isinstance(one, str) for one in given), np.bool_, len(given))
+        opens = np.where(split[pieces.owners], pieces.opens_word(), opens)
+    firsts = np.flatnonzero(opens)
+    lasts = np.append(firsts[1:], len(opens))[: len(firsts)] - 1
+    spans = np.stack([pieces.spans[firsts, 0], pieces.spans[lasts, 1]], 1)
+    owners = pieces.owners[firsts]
+    best, places = (column.numpy() for column in scores[torch.from_numpy(firsts)].max(-1))
+    words = _labelled(texts, owners, spans, places, best, names)
+    bounds = np.searchsorted(owners, np.arange(len(texts) + 1)).tolist()  # of the words of each text
+    found: list[list[Labelled]] = [[] for _ in texts]
+    if not plain:
+        if strategy == "simple":
+            owners, spans = pieces.owners, pieces.spans
+            best, places = (column.numpy() for column in scores.max(-1))
+        elif strategy != "first":
+            best, places = (column.numpy() for column in _word_rows(scores, firsts, strategy).max(-1))
+        first = np.diff(owners, prepend=-1) != 0
+        numbers = owners[first].tolist()  # of the texts that have pieces
+        some = [texts[number] for number in numbers]
+        for number, entity in _entities(some, first, spans, places, best.tolist(), names):
+            found[numbers[number]].append(entity)
+    for number, (one, start, stop) in enumerate(zip(given, bounds, bounds[1:], strict=False)):
+        own = words[start:stop]
+        yield Tagged(tuple(own) if isinstance(one, str) else _as_given(one, own), tuple(found[number]))
+
+
+def _word_rows(scores: Tensor, firsts: Ints, strategy: Strategy) -> Tensor:
+    """Scores of pieces (P, L) -> of words; a word of one piece has that piece's."""
+    rows = scores[torch.from_numpy(firsts)]
+    stops = np.append(firsts[1:], len(scores))
+    several = np.flatnonzero(stops - firsts > 1)
+    for word, start, stop in _rows(several, firsts[several], stops[several]):
+        rows[word] = word_scores(scores[start:stop], strategy)
+    return rows
+
+
+def _labelled(
+    texts: Sequence[str], owners: Ints, spans: Ints, labels: Ints, scores: NDArray[np.float32], names: Sequence[str]
+) -> list[Labelled]:
+    """The words of many texts, from columns.
+
+    A frozen dataclass takes three times as long to make by its own constructor, which sets one field after another in
+    Python; of a long column of objects, each field is set for all of them by a loop in C.
+    """
+    starts, ends = spans[:, 0].tolist(), spans[:, 1].tolist()
+    written = [texts[owner][start:end] for owner, start, end in zip(owners.tolist(), starts, ends, strict=True)]
+    columns = (written, [names[label] for label in labels.tolist()], starts, ends, scores.tolist())
+    made = [*map(object.__new__, repeat(Labelled, len(starts)))]
+    for spec, column in zip(fields(Labelled), columns, strict=True):
+        deque(map(getattr(Labelled, spec.name).__set__, made, column), maxlen=0)
+    return made
+
+
+Read = tuple[Given, list[Window], list[Tensor]]
+
+
+def tag_windows(model: "Model", texts: Iterable[Given], *, overlap: int | None = None) -> Iterator[Read]:
+    """Each text by itself, with its windows and their logits (tokens, L), for whoever shows tokens.
+
+    Windows share `overlap` pieces (default: a third).
     """
     forward = through(model.network, "tags")
     tokenizer, room = model.tokenizer, room_for(model.tokenizer.template, model.encoder.max_length)
 
-    def windows(chunk: list[str | Sequence[str]]) -> list[list[Window]]:
-        plain = iter((pieces or tokenizer.pieces_batch)([text for text in chunk if isinstance(text, str)]))
+    def windows(chunk: list[Given]) -> list[list[Window]]:
+        plain = iter(tokenizer.pieces_batch([text for text in chunk if isinstance(text, str)]))
         split = iter(tokenizer.words_batch([text for text in chunk if not isinstance(text, str)]))
         read = [next(plain if isinstance(text, str) else split) for text in chunk]
         return [cut(tokenizer.template, one, room, overlap) for one in read]
 
-    return read_windows(model.network, forward, per_token, texts, windows, progress)
-
-
-def _result(
-    given: str | Sequence[str],
-    windows: list[Window],
-    tables: list[Tensor],
-    labels: Sequence[str] | None,
-    strategy: Strategy,
-    plain: bool,
-) -> Tagged:
-    text = given if isinstance(given, str) else " ".join(given)
-    spans, owners = words_of(given, windows)
-    if not owners:
-        return Tagged(() if isinstance(given, str) else _as_given(given, ()), ())
-    logits = [table[one.best.start : one.best.stop] for one, table in zip(windows, tables, strict=True)]
-    scores = torch.cat(logits).softmax(-1)  # (P, L)
-    names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
-
-    firsts = [i for i, owner in enumerate(owners) if i == 0 or owner != owners[i - 1]]
-    word_spans = [(spans[i][0], spans[j - 1][1]) for i, j in pairwise([*firsts, len(owners)])]
-    words = _labelled(text, word_spans, scores[firsts], names)
-    match strategy:
-        case "first":
-            joined = words
-        case "simple":
-            joined = _labelled(text, spans, scores, names)
-        case _:
-            rows = torch.stack([word_scores(pieces, strategy) for pieces in scores.tensor_split(firsts[1:])])
-            joined = _labelled(text, word_spans, rows, names)
-    entities = () if plain else entities_of(text, joined)
-    return Tagged(words if isinstance(given, str) else _as_given(given, words), entities)
+    return read_windows(model.network, forward, per_token, texts, windows)
 
 
 def words_of(given: str | Sequence[str], windows: Sequence[Window]) -> tuple[list[Span], list[int]]:
@@ -246,13 +361,3 @@ def word_scores(pieces: Tensor, strategy: str) -> Tensor:
             return pieces[pieces.amax(-1).argmax()]
         case _:
             return pieces.mean(0)
-
-
-def _labelled(
-    text: str, spans: Sequence[tuple[int, int]], scores: Tensor, names: Sequence[str]
-) -> tuple[Labelled, ...]:
-    best, index = scores.max(-1)
-    return tuple(
-        Labelled(text[start:end], names[i], start, end, score)
-        for (start, end), i, score in zip(spans, index.tolist(), best.tolist(), strict=True)
-    )

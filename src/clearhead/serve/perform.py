@@ -12,11 +12,11 @@ from clearhead.io import Progress
 from clearhead.pipelines.classification import LABEL, class_logits
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.results import Classes, Written
-from clearhead.pipelines.search.index import Index
 from clearhead.pipelines.search.reranking import readings
+from clearhead.pipelines.search.stored import AnyIndex
 from clearhead.serve.work import Refusal, Work
 
-FindIndex = Callable[[str, Model], Index]
+FindIndex = Callable[[str, Model], AnyIndex]
 Results = list[Any]
 
 
@@ -132,6 +132,7 @@ def _decoded(model: Model, ids: Sequence[int]) -> str:
 def _search(model: Model, work: Work, find_index: FindIndex) -> Results:
     options = dict(work.options)
     name, documents = options.pop("index", None), options.pop("documents", None)
+    index: AnyIndex
     if name is not None:
         index = find_index(name, model)
     else:

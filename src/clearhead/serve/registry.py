@@ -15,7 +15,7 @@ from clearhead.hub.weights import weights_state
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.heads import Network
 from clearhead.pipelines.model import Model, load
-from clearhead.pipelines.search.index import Index
+from clearhead.pipelines.search.stored import AnyIndex, StoredIndex, open_index
 from clearhead.serve.perform import ABLE
 from clearhead.serve.settings import Settings
 from clearhead.serve.work import Catalogue, Refusal, Served, Use
@@ -43,7 +43,7 @@ class Registry:
         self._quantised: dict[tuple[str, str], Model] = {}
         self._skills: dict[str, dict[str, Skill]] = {}  # of each model, by name; read once
         self._made_for: dict[str, set[str]] = {}  # the uses of each model that was loaded once
-        self._indexes: dict[tuple[str, int], Index] = {}  # by name and model
+        self._indexes: dict[tuple[str, int], AnyIndex] = {}  # by name and model
         self._locks = {name: threading.Lock() for name in [*self._sources, *settings.indexes]}
         self._sample = _read_sample(settings.int8)
         self._started = int(time())
@@ -52,8 +52,8 @@ class Registry:
         """Refuse a name that leads to no model, before anything is served."""
         for name in self._given:
             find(self._sources[name])
-        for folder in self._settings.indexes.values():
-            Index.load(folder)
+        for place in self._settings.indexes.values():
+            _close(open_index(place))
 
     def preload(self) -> None:
         """Load what is asked most: the models that were given, else the built-in one."""
@@ -78,8 +78,8 @@ class Registry:
         self._asked[base] = monotonic()
         return self._int8(chosen, found, use), chosen
 
-    def index(self, name: str, model: Model) -> Index:
-        """A saved index that the service was started with."""
+    def index(self, name: str, model: Model) -> AnyIndex:
+        """A saved index, or a store, that the service was started with."""
         folder = self._settings.indexes.get(name)
         if folder is None:
             known = near(name, self._settings.indexes)
@@ -87,7 +87,7 @@ class Registry:
         with self._locks[name]:
             key = (name, id(model))
             if key not in self._indexes:
-                self._indexes[key] = Index.load(folder, model)
+                self._indexes[key] = open_index(folder, model)
             return self._indexes[key]
 
     def catalogue(self) -> Catalogue:
@@ -166,6 +166,8 @@ class Registry:
         for key in [key for key in self._quantised if key[0].partition(":")[0] == name]:
             del self._quantised[key]
         self._skills.pop(name, None)
+        for one in self._indexes.values():
+            _close(one)
         self._indexes.clear()  # they hold their model
 
     def _skills_of(self, name: str) -> dict[str, Skill]:
@@ -246,6 +248,11 @@ class Registry:
             return model
         log.info("model=%s use=%s computes in int8", name, use)
         return made
+
+
+def _close(index: AnyIndex) -> None:
+    if isinstance(index, StoredIndex):
+        index.close()
 
 
 def model_uses(model: Model) -> Sequence[str]:

@@ -19,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     # what computes
     models: dict[str, str] = {}  # name -> folder, or name on the hub; the built-in ones are there too
-    indexes: dict[str, str] = {}  # name -> folder of a saved index
+    indexes: dict[str, str] = {}  # name -> folder of a saved index, or URL of a store
     device: str = "cpu"
     dtype: str = "float32"
     int8: str | None = None  # a file with texts on which 8 bits must agree
@@ -87,7 +87,9 @@ def named(given: Iterable[str], what: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         name, equals, folder = one.partition("=")
-        require(bool(name and equals and folder), f"{what} {one!r} is not written as NAME=FOLDER", BadInput)
+        shown = "of a URL" if "://" in one else repr(one)  # which may hold a password
+        good = bool(name and equals and folder) and "://" not in name
+        require(good, f"{what} {shown} is not written as NAME=FOLDER", BadInput)
         require(name not in found, f"{what}: the name {name!r} stands twice; choose another", BadInput)
         found[name] = folder
     return found

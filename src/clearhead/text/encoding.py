@@ -186,6 +186,11 @@ class Template:
         return [segment for segment, count in counts for _ in range(count)]
 
 
+def room_for(template: Template, length: int, beside: int | None = None) -> int:
+    """Pieces of a text that fit a window of `length` tokens, alone or beside a text of `beside` pieces; may be < 1."""
+    return length - template.specials(pair=beside is not None) - (beside or 0)
+
+
 def _some_word(library: tokenizers.Tokenizer) -> str:
     for word in ("a", *islice(library.get_vocab(), _TRIED)):
         if library.encode(word, add_special_tokens=False).ids:
@@ -215,11 +220,12 @@ def capitals_of(text: str, offsets: list[Span], words: list[int]) -> list[int]:
     found: list[int] = []
     for _, group in groupby(zip(words, offsets, strict=True), key=lambda piece: piece[0]):
         spans = [span for _, span in group]
-        found += [_kind(text[spans[0][0] : spans[-1][1]])] * len(spans)
+        found += [kind_of_capitals(text[spans[0][0] : spans[-1][1]])] * len(spans)
     return found
 
 
-def _kind(word: str) -> int:
+def kind_of_capitals(word: str) -> int:
+    """Which of CAPITALS a word has."""
     if word == word.lower():
         return 0
     return 2 if len(word) > 1 and word.isupper() else 1

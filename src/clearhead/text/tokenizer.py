@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import tokenizers
 from tokenizers import models, normalizers
@@ -20,6 +20,9 @@ from clearhead.text.chunking import CHUNK, Chunker
 from clearhead.text.encoding import Encoding, Pieces, Span, Special, Template, capitals_of
 from clearhead.text.languages import DIRECTIONS, Languages, read_directions, tag
 from clearhead.text.sentencepiece import marian
+
+if TYPE_CHECKING:
+    from clearhead.text.packed import PackedPieces
 
 # the names that the families of checkpoints give to each special token, the telling ones first
 _SPECIAL_NAMES = {
@@ -180,8 +183,7 @@ class Tokenizer:
 
     def words_batch(self, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
         """The pieces of texts that are split already, joined by spaces; `Pieces.words` are indices into the words."""
-        split = not any(isinstance(words, str) for words in sentences)
-        require(split, "Words must come as a list of strings; encode takes a string.", BadInput)
+        _check_split(sentences)
         found = []
         for words, pieces in zip(sentences, self.pieces_batch([" ".join(words) for words in sentences]), strict=True):
             # a piece that starts at the space before a word belongs to that word
@@ -210,6 +212,28 @@ class Tokenizer:
                 for pieces, text in zip(found, texts, strict=True)
             ]
         return found
+
+    def packed_batch(self, texts: Sequence[str], *, spans: bool = True) -> "PackedPieces":
+        """The pieces of many texts in flat arrays, without special tokens; without `spans`, only their ids."""
+        from clearhead.text.packed import PackedPieces
+
+        # a function less for each text: most of them are plain
+        valid = [text if type(text) is str and text.isascii() else valid_text(text) for text in texts]
+        spans = spans or self.tells_capitals
+        if max(map(len, valid), default=0) <= CHUNK:
+            found = PackedPieces.of(self._run(valid, offsets=spans), spans=spans)
+        else:
+            plans = [self._chunker.chunks(text) for text in valid]
+            encoded = self._run([chunk for plan in plans for chunk in plan.texts], offsets=spans)
+            found = PackedPieces.of(encoded, spans=spans).joined(plans)
+        if spans and self._owns_spaces:
+            found = found.without_spaces(texts)
+        return found.with_capitals(texts) if self.tells_capitals else found
+
+    def packed_words(self, sentences: Sequence[Sequence[str]]) -> "PackedPieces":
+        """The same of texts that are split already, joined by spaces; `words` are indices into the words."""
+        _check_split(sentences)
+        return self.packed_batch([" ".join(words) for words in sentences]).of_words(sentences)
 
     def ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the ids of many texts, without special tokens: the fast way through a corpus."""
@@ -372,6 +396,11 @@ def _names(library: tokenizers.Tokenizer) -> dict[int, str]:
         found = {i: library.id_to_token(i) for i in range(last) if i not in names}
         names |= {i: token for i, token in found.items() if token is not None}
     return names
+
+
+def _check_split(sentences: Sequence[Sequence[str]]) -> None:
+    split = not any(isinstance(words, str) for words in sentences)
+    require(split, "Words must come as a list of strings; encode takes a string.", BadInput)
 
 
 def _without_spaces(offsets: list[Span], text: str) -> list[Span]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from clearhead.errors import BadInput, InputTooLong, keywords, require
 from clearhead.text.encoding import Encoding, Pieces, Template
+from clearhead.text.encoding import room_for as room_for
 from clearhead.text.tokenizer import Tokenizer
 
 
@@ -76,11 +77,6 @@ def cut(
         shift = passage.start - held.start
         found.append(Window(encoding, held.start, passage, range(best.start + shift, best.stop + shift)))
     return found
-
-
-def room_for(template: Template, length: int, beside: int | None = None) -> int:
-    """Pieces of a text that fit a window of `length` tokens, alone or beside a text of `beside` pieces; may be < 1."""
-    return length - template.specials(pair=beside is not None) - (beside or 0)
 
 
 def spans(count: int, room: int, overlap: int | None = None) -> list[tuple[range, range]]:

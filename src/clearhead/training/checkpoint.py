@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 from clearhead.data.rng import DATA_ORDER
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, ClearheadError, NotFound, filled, require
 from clearhead.hub.weights import read_tensors, write_tensors
-from clearhead.io import read_object, staged, staged_whole, write_json
-from clearhead.training.distributed import Ranks, Sharding
+from clearhead.io import read_object, staged, staged_whole, write_json, write_text
+from clearhead.training.distributed import Ranks, Sharding, job
 from clearhead.training.monitor import RunningStats
 from clearhead.training.optim import load_optimisers, optimiser_tensors
 from clearhead.training.settings import LENGTHS, Settings
@@ -32,6 +32,7 @@ DIGEST = "sha256"
 ROLLBACKS = 2  # before giving up
 _UNFINISHED = ".unfinished-"
 _DAMAGED = "damaged-"
+_BEGUN = "begun.json"  # which job of torchrun began anew here
 _WAYS_OUT = "choose another folder, or begin anew in this one with --restart"
 _SHOWN = 6  # names in a message
 _SPENT = ("index", "pieces", "elapsed", "setup", "pace", "closing")  # of the state, when a run goes back
@@ -94,10 +95,12 @@ class CheckpointManager:
         With `restart`, those that are there are removed instead. With `more`, a run that is over goes on if these
         settings are longer, which `done` tells.
         """
-        if restart:
+        if restart and not self._is_begun():
             self._remove("step", lambda _: True)
             self._remove("best", lambda _: True)
             self.ranks.wait()
+            if self.ranks.first and job() is not None:
+                write_text(json.dumps({"job": job()}), self.folder / _BEGUN, overwrite=True)
         _check_more(self.folder, more=more)
         state, damaged = State(), dict[Path, ClearheadError]()
         for path in reversed(checkpoints(self.folder)):
@@ -122,6 +125,12 @@ class CheckpointManager:
         require(step == state.step, f"{held}; give a folder on a disk that all ranks share", BadInput)
         self._clean(damaged, state)
         return state
+
+    def _is_begun(self) -> bool:
+        """Whether this job of torchrun has begun anew already, and was only started again."""
+        begun = self.folder / _BEGUN
+        same = self.ranks.first and begun.is_file() and read_object(begun).get("job") == job() is not None
+        return self.ranks.any(same)
 
     def _clean(self, damaged: Mapping[Path, ClearheadError], state: State) -> None:
         """Put aside what cannot be read, and remove what a killed run left."""

@@ -1,18 +1,41 @@
 """Several processes as one: torchrun starts them; replicas, or parameters in shards (FSDP2)."""
 
+import json
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
-from typing import Any
+from secrets import token_hex
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from clearhead.errors import BadInput
+from clearhead.errors import BadInput, ClearheadError, short
+
+log = logging.getLogger(__name__)
+
+AGENT = os.getppid()  # whoever started this process: under torchrun the agent, which starts it again
+_LOOK = 1.0  # seconds between two looks at files that another process writes, or at the agent
+_MEET = 0.05  # seconds between two looks at who else is there
+_MEETING = 600.0  # seconds until ranks that were started together must have met
+# how long ranks wait for one another: the first one alone measures, and a lost machine is replaced by its scheduler
+_PATIENCE = timedelta(hours=4)
+_SHARING = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+_LOST = re.compile("gloo|nccl|socket|connection", re.IGNORECASE)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -99,22 +122,123 @@ def first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def job() -> str | None:
+    """What torchrun calls the job of this process, the same whenever it is started again; None if that is not known."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID")
+    named = name != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return name if named else None
+
+
 @contextmanager
 def process_group(device: torch.device) -> Iterator[Ranks]:
-    """Join the processes that torchrun started; alone without it."""
+    """Join the processes that torchrun started; alone without it, and as before where they are joined already."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
-    ours = not distributed.is_initialized()
-    if ours:
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-    try:
+    if distributed.is_initialized():
         yield Ranks(distributed.get_rank(), distributed.get_world_size())
-    finally:
-        if ours:
+        return
+    end_with_agent()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=_MEETING)))
+    shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if rank == 0 and shared and int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1:
+        told = "a machine that is started again will not be met by the others; set %s=1 for torchrun on all of them"
+        log.warning(told, _SHARING)
+    with _one_sentence():
+        distributed.init_process_group(
+            backend, store=meet(store, rank, world), rank=rank, world_size=world, timeout=_PATIENCE
+        )
+        try:
+            yield Ranks(rank, world)
+        finally:
             distributed.destroy_process_group()
+
+
+def meet(store: Store, rank: int, world: int, patience: float = _MEETING) -> Store:
+    """Agree with all ranks of this attempt on a part of the store that nobody has used; gives that part.
+
+    torchrun keeps one store for all attempts, in which the addresses of the dead still stand, and counts attempts on
+    each machine for itself, so that only those who are alive can tell which is theirs. Each rank says a word that was
+    never said; the first names a place together with the words it heard, and whoever finds the own word among them
+    agrees. Words change when a rank of this attempt takes the place of a dead one; then the first names another.
+    """
+    word, heard, place, agreed = token_hex(8), [""] * world, "", False
+    others = range(1, world)
+    end = time.monotonic() + patience
+    if rank:
+        store.set(f"word/{rank}", word)
+    while not agreed:
+        if time.monotonic() > end:
+            raise ClearheadError(
+                f"rank {rank} of {world} did not meet all others within {patience:.0f} seconds; look at what they say, "
+                f"and set {_SHARING}=1 for torchrun on every machine, so that one which was "
+                "started again is found"
+            )
+        if rank == 0:
+            words = [word, *(_said(store, f"word/{other}") for other in others)]
+            if all(words) and words != heard:
+                heard, place = words, f"met/{token_hex(8)}"
+                store.set("place", json.dumps([place, *heard]))
+            agreed = bool(place) and store.check([f"{place}/agreed/{other}" for other in others])
+            if agreed:
+                store.set(f"{place}/all", "")
+        else:
+            named, *heard = json.loads(_said(store, "place") or '[""]')
+            if heard[rank : rank + 1] == [word] and named != place:
+                place = named
+                store.set(f"{place}/agreed/{rank}", "")
+            agreed = bool(place) and store.check([f"{place}/all"])
+        time.sleep(0 if agreed else _MEET)
+    return PrefixStore(place, store)
+
+
+def _said(store: Store, key: str) -> str:
+    return store.get(key).decode() if store.check([key]) else ""
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Say in a sentence that another rank is gone, where libraries would tell where they noticed."""
+    try:
+        yield
+    except RuntimeError as error:
+        gone = isinstance(error, distributed.DistError) or _LOST.search(str(error))
+        if isinstance(error, ClearheadError) or not gone:
+            raise
+        raise ClearheadError(
+            f"another process of this run has ended or cannot be reached ({short(str(error))}); with --max-restarts "
+            "torchrun starts all of them again, and the run goes on from its last checkpoint"
+        ) from error
+
+
+def end_with_agent() -> None:
+    """Stop this process, as SIGTERM does, when the agent of torchrun that started it is no longer there.
+
+    Nobody would restart it, and it would hold the folder of the run against those who take its place.
+    """
+    name = "torchrun's agent"
+    if "TORCHELASTIC_RUN_ID" not in os.environ or any(thread.name == name for thread in threading.enumerate()):
+        return
+
+    def watch() -> None:
+        while os.getppid() == AGENT:
+            time.sleep(_LOOK)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name=name, daemon=True).start()
+
+
+def wait_for_first(look: Callable[[], Found | None]) -> Found:
+    """Look again and again for what the first process writes; what `look` gives is not None when it is there."""
+    while (found := look()) is None:
+        if distributed.is_initialized():
+            with _one_sentence():  # the store is where the first process is, and ends with it or with its agent
+                distributed.distributed_c10d._get_default_store().check(["place"])
+        time.sleep(_LOOK)
+    return found
 
 
 Place = tuple[nn.Module, str, Any]  # a module, the name of a part or parameter of it, and what stands there

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import clearhead as ch
 from clearhead.data.documents import Document
 from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask
+from clearhead.pipelines.search.graph import Graph
 from clearhead.pipelines.search.index import Index
 from pipelines.peers import SENTENCES, peers
 from text.strategies import any_strings
@@ -107,8 +108,8 @@ def test_approximate_search_finds_the_same_in_a_small_index(index):
 
 
 def test_approximate_search_without_its_library_says_what_to_install(model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(NotFound, match=r"Approximate search needs faiss.*pip install 'clearhead\[search\]'"):
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(NotFound, match=r"Approximate search needs usearch.*pip install 'clearhead\[search\]'"):
         model.index(SENTENCES).search("bank", approximate=True)
 
 
@@ -281,3 +282,74 @@ def test_one_search_needs_no_index(model):
 def test_half_precision_is_still_the_same_model(index, folder, tmp_path):
     index.save(tmp_path)
     assert Index.load(tmp_path, ch.load(folder, dtype=torch.bfloat16)).search("the bank")
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    monkeypatch.setattr("clearhead.pipelines.search.index.EXACT_UP_TO", 3)
+
+
+def test_a_graph_is_saved_and_used_where_there_are_many(model, tmp_path, few_are_many):
+    model.index(DOCUMENTS).save(tmp_path / "index")
+    assert (tmp_path / "index" / "index.usearch").is_file()
+    again = Index.load(tmp_path / "index", model)
+    assert again.vectors.graph is not None
+    for method in ("vectors", "hybrid"):
+        near, exact = (again.search("the bank", top_k=4, method=method, approximate=one) for one in (None, False))
+        assert [hit.text for hit in near] == [hit.text for hit in exact]
+        np.testing.assert_allclose([hit.score for hit in near], [hit.score for hit in exact], atol=1e-5)
+    again.save(tmp_path / "again")
+    assert Index.load(tmp_path / "again", model).search("the bank") == again.search("the bank")
+
+
+def test_a_graph_that_is_damaged_or_of_another_index_is_refused(model, tmp_path, few_are_many):
+    for name, texts in (("one", DOCUMENTS), ("two", DOCUMENTS[:4])):
+        model.index(texts).save(tmp_path / name)
+    graph = tmp_path / "one" / "index.usearch"
+    content = bytearray(graph.read_bytes())
+    content[len(content) // 2] ^= 1
+    graph.write_bytes(content)
+    with pytest.raises(BadCheckpoint, match=r"index.usearch is damaged"):
+        Index.load(tmp_path / "one", model)
+    facts = json.loads((tmp_path / "one" / "index.json").read_text())
+    graph.write_bytes((tmp_path / "two" / "index.usearch").read_bytes())
+    facts["sha256"]["index.usearch"] = json.loads((tmp_path / "two" / "index.json").read_text())["sha256"][graph.name]
+    (tmp_path / "one" / "index.json").write_text(json.dumps(facts))
+    with pytest.raises(BadCheckpoint, match=r"is no graph of 6 vectors of width 32; build the index again"):
+        Index.load(tmp_path / "one", model)
+
+
+def test_without_its_library_a_saved_graph_is_left_alone(model, tmp_path, few_are_many, monkeypatch):
+    model.index(DOCUMENTS).save(tmp_path / "index")
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    found = Index.load(tmp_path / "index", model)
+    assert found.vectors.graph is None
+    assert found.search("the bank", method="vectors")
+    model.index(DOCUMENTS).save(tmp_path / "other")
+    assert not (tmp_path / "other" / "index.usearch").exists()
+
+
+def test_a_graph_is_led_on_when_documents_come_and_go():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(3000, 24)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    keys = np.arange(3000)
+    graph = Graph.build(keys[:2000], vectors[:2000])
+    later = graph.changed(keys[:500], keys[2000:], vectors[2000:])
+    assert (len(graph), len(later)) == (2000, 2500)
+    wanted = vectors[::29]
+    right = np.argsort(-(wanted @ vectors[500:].T), axis=1)[:, :10] + 500
+    found = later.nearest(wanted, 10)
+    assert all((one >= 500).all() for one in found)
+    assert np.mean([len({*one.tolist()} & {*two.tolist()}) / 10 for one, two in zip(found, right, strict=True)]) > 0.95
+    assert all(len(one) == 10 for one in graph.nearest(wanted, 10))
+
+
+def test_an_index_of_the_first_format_is_read(index, tmp_path, model):
+    """As it was written before there were graphs and metadata: the same files, and nothing else in them."""
+    index.save(tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir() if not one.name.startswith(".")) == [
+        *("documents.jsonl", "index.json", "index.safetensors", "words.json"),
+    ]
+    assert json.loads((tmp_path / "documents.jsonl").read_text().splitlines()[0]).keys() == {"id", "text"}
+    assert json.loads((tmp_path / "index.json").read_text())["format"] == 1

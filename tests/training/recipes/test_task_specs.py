@@ -55,7 +55,7 @@ def test_columns_have_the_same_options_for_every_task(tmp_path):
     [
         ("answer", {"text": "a"}, "the data of answer has no column for --text"),
         ("tag", {"pair": "a"}, "the data of tag has no column for --pair"),
-        ("tag", {"text": "a"}, "whose columns have numbers from 1 on and no names; give --text 2, say, not a"),
+        ("tag", {"text": "a"}, "has no column 'a'; give a number from 1 on, or one of word, pos, chunk, ner"),
     ],
 )
 def test_columns_that_a_task_does_not_have_are_refused(task, columns, message, tmp_path):

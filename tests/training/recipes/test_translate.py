@@ -235,6 +235,7 @@ def test_the_command_line(files, tmp_path):
         (["--set", "foo=1", "--dry-run"], "unknown key foo"),
         (["--model", "{gpt}", "--dry-run"], "reads no source"),
         (["--skill-for", "tag"], "--skill-for is not for translation; leave it out"),
+        (["--skill", "spam"], "--skill is not for translation; leave it out"),
         (["--label", "x"], "--label is not for translation; leave it out"),
         (["--text", "x"], "two files have no columns, such as 'x'; leave --text and --pair out"),
         (["--set", "label_smoothing=2"], r"label_smoothing is a share in \[0, 1\), got 2"),
@@ -265,7 +266,7 @@ def test_a_translator_is_measured_on_a_test_set(files, tmp_path):
     shown = CliRunner().invoke(app, command).stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["bleu", "chrf"]
     one = CliRunner().invoke(app, ["evaluate", "classify", "--data", *both, "--model", str(tmp_path)])
-    assert "classify reads one file, not 2" in str(one.exception)
+    assert f"{both[0]} has no column with a usual name for the text" in str(one.exception)  # each alone
 
 
 def test_a_new_transformer_learns_as_its_paper_says():

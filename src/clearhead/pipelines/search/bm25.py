@@ -2,11 +2,12 @@
 
 # P passages · V different words · M postings: pairs of a word and a passage that has it
 
+import math
 import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -90,10 +91,25 @@ class Bm25:
         unknown = terms.count(None) * np.log1p((len(self.lengths) + 0.5) / 0.5)
         return self.scores(query) / np.float32(known + unknown or 1)
 
-    def rank(self, queries: Sequence[str], top: int) -> list[Ranking]:
-        """The `top` passages for each query; those that share no word with it are left out."""
-        rankings = [best(self.scores(query), top) for query in queries]
+    def rank(self, queries: Sequence[str], top: int, among: NDArray[np.int64] | None = None) -> list[Ranking]:
+        """The `top` passages for each query, of all or `among` some; those that share no word with it are left out."""
+        if among is None:
+            rankings = [best(self.scores(query), top) for query in queries]
+        else:
+            rankings = [best(self.scores(query)[among], top).at(among) for query in queries]
         return [Ranking(places[scores > 0], scores[scores > 0]) for places, scores in rankings]
+
+
+def rarity(frequency: int, passages: int) -> float:
+    """What a word counts that so many of all passages have."""
+    return math.log1p((passages - frequency + 0.5) / (frequency + 0.5))
+
+
+def score(asked: Sequence[str], rarities: Mapping[str, float], text: str, mean_length: float) -> float:
+    """The score of one passage, as `Bm25.scores` has it, where the words of all are not at hand."""
+    found = Counter(words(text))
+    length = K1 * (1 - B + B * found.total() / (mean_length or 1))
+    return sum(rarities[word] * found[word] / (found[word] + length) for word in asked if found[word])
 
 
 def _ints(values: Any) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 import torch
@@ -28,35 +28,25 @@ from clearhead.io import (
     staged,
     write_json,
 )
+from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.results import Hit as Hit
 from clearhead.pipelines.runner import listed
 from clearhead.pipelines.search.bm25 import Bm25
+from clearhead.pipelines.search.graph import Graph
 from clearhead.pipelines.search.passages import LONGEST, cut_passages
-from clearhead.pipelines.search.ranking import Ranking, best, relevance, reranked
-from clearhead.pipelines.search.reranking import MOST_READ, how_many, readings
-from clearhead.pipelines.search.vectors import Embed, VectorSearch
+from clearhead.pipelines.search.ranking import Ranking, best, relevance
+from clearhead.pipelines.search.searching import CANDIDATES, SearchOptions, searched
+from clearhead.pipelines.search.searching import Method as Method
+from clearhead.pipelines.search.store import EXACT_UP_TO, FORMAT
+from clearhead.pipelines.search.vectors import Embed, VectorSearch, probe_of, same_model
+from clearhead.pipelines.search.where import Condition, Where
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
-Method = Literal["vectors", "bm25", "hybrid"]
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of `Index.search`."""
-
-    top_k: int
-    method: Method | None
-    min_score: float | None
-    rerank: bool | None
-    rerank_with: Model | None
-    approximate: bool
-
-
-_CANDIDATES = 100  # that each of two rankings puts forward
 _SHOWN = 10  # documents in a notebook
-_FORMAT = 1
-_FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
+_FACTS, _DOCUMENTS, _WORDS, _TENSORS = FILES = "index.json", "documents.jsonl", "words.json", "index.safetensors"
+_GRAPH = "index.usearch"
 
 
 @keywords
@@ -90,11 +80,11 @@ class Index:
         Vectors are those of the model's skill for search, or of the one named. A plain string is a document whose
         source is its number, from 0. `progress` is told of passages embedded.
         """
-        held = tuple(_document(one, number) for number, one in enumerate(listed(documents)))
+        held = tuple(as_document(one, number) for number, one in enumerate(listed(documents)))
         rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, max_characters)]
         require(bool(rows), "there is no text to search; give documents with some words in them", BadInput)
         texts = [held[number].text[start:end] for number, start, end in rows]
-        vectors = None if model is None else VectorSearch.build(texts, _embedder(model, skill, progress))
+        vectors = None if model is None else VectorSearch.build(texts, embedder(model, skill, progress))
         return cls(held, np.array(rows, np.int64), Bm25.build(texts), vectors, model)
 
     def __len__(self) -> int:
@@ -132,101 +122,130 @@ class Index:
         min_score: float | None = None,
         rerank: bool | None = None,
         rerank_with: Model | None = None,
-        approximate: bool = False,
+        approximate: bool | None = None,
+        where: Where | None = None,
     ) -> list[Hit] | list[list[Hit]]:
         """The `top_k` passages for a query, or for each of many, the best first; bm25 finds fewer if few share a word.
 
         The default is hybrid, where there are vectors and their model: words and meaning together, with scores that are
         probabilities, so that `min_score=0.5` leaves what is more likely right than not. With `rerank`, a cross-encoder
         reads the best again: the model's skill for that, or the model `rerank_with`. Unasked it does so where there is
-        such a skill and no other method than hybrid is named. `approximate` finds vectors through a graph that is made
-        at the first such search.
+        such a skill and no other method than hybrid is named. Vectors are found through a graph, where one was saved:
+        that of more than 50,000 passages is; `approximate=False` compares all, True makes a graph if there is none.
+        `where` leaves the documents whose metadata fit: see `where.conditions`.
         """
-        asked = list(listed(queries))
-        require(top_k > 0, f"top_k={top_k} passages cannot be given; choose 1 or more", BadInput)
-        require(all(query.strip() for query in asked), "the query is empty; give some words", BadInput)
-        chosen = method or ("bm25" if self.vectors is None or self.vectors.embed is None else "hybrid")
-        reader = self._reader(method, rerank, rerank_with)
-        rankings = self._rank(asked, top_k if reader is None else top_k + MOST_READ, chosen, approximate)
-        if reader is not None:
-            rankings = self._read_again(asked, rankings, top_k, reader, probable=chosen == "hybrid")
-        least = -np.inf if min_score is None else min_score
-        hits = [
-            [self._hit(place, score) for place, score in zip(*ranking, strict=True) if score >= least]
-            for ranking in rankings
-        ]
-        return hits[0] if isinstance(queries, str) else hits
+        found = searched(
+            self,
+            list(listed(queries)),
+            top_k=top_k,
+            method=method,
+            min_score=min_score,
+            rerank=rerank,
+            rerank_with=rerank_with,
+            approximate=approximate,
+            where=where,
+        )
+        return found[0] if isinstance(queries, str) else found
 
-    def _reader(self, method: Method | None, rerank: bool | None, rerank_with: Model | None) -> Model | None:
-        """The cross-encoder of a search, or none."""
-        if rerank is None:
-            own = self.model is not None and "rerank" in self.model.uses
-            rerank = rerank_with is not None or (own and method in (None, "hybrid"))
-        if not rerank:
-            require(rerank_with is None, "rerank=False leaves rerank_with nothing to do; give one of the two", BadInput)
+    def usual_method(self) -> Method:
+        """Hybrid where there are vectors and their model, else bm25."""
+        return "bm25" if self.vectors is None or self.vectors.embed is None else "hybrid"
+
+    def rank(
+        self, queries: list[str], top: int, method: Method, approximate: bool | None, where: Sequence[Condition]
+    ) -> list[list[Hit]]:
+        """The `top` passages of each query, the best first: the search itself, without what is round it."""
+        if not len(self):
+            return [[] for _ in queries]
+        among = self.places(where)
+        rankings = self._rank(queries, top, method, approximate, among)
+        return [[self._hit(place, score) for place, score in zip(*one, strict=True)] for one in rankings]
+
+    def places(self, where: Sequence[Condition]) -> NDArray[np.int64] | None:
+        """The passages of documents that fit a filter; None where all do."""
+        if not where:
             return None
-        if (reader := rerank_with or self.model) is None:
-            raise BadInput("this index has no model to rerank with; name a cross-encoder: rerank_with, --rerank-with")
-        return reader.able("rerank")
+        fits = np.array([all(one.fits(document.metadata) for one in where) for document in self.documents], bool)
+        return np.flatnonzero(fits[self.spans[:, 0]])
 
-    def _read_again(
-        self, queries: list[str], rankings: list[Ranking], top_k: int, reader: Model, *, probable: bool
-    ) -> list[Ranking]:
-        # where scores do not compare with the reader's, all that is given must have been read
-        least = 1 if probable else top_k
-        texts = [[self.passage(place) for place in ranking.places] for ranking in rankings]
-        first = [(query, some[: how_many(query, some, least)]) for query, some in zip(queries, texts, strict=True)]
-        read = zip(rankings, readings(reader, first), strict=True)
-        return [reranked(ranking, odds, top_k, probable=probable) for ranking, odds in read]
-
-    def _rank(self, queries: list[str], top_k: int, method: str, approximate: bool) -> list[Ranking]:
-        known = get_args(Method)
-        require(method in known, f"method={method!r} is not known; choose {', '.join(known)}", BadInput)
+    def _rank(
+        self,
+        queries: list[str],
+        top: int,
+        method: Method,
+        approximate: bool | None,
+        among: NDArray[np.int64] | None,
+    ) -> Iterable[Ranking]:
         if method == "bm25":
-            return self.words.rank(queries, top_k)
+            return self.words.rank(queries, top, among)
         if self.vectors is None:
             raise BadInput("this index was built without a model; build it with one, or search with method='bm25'")
+        wanted = self.vectors.embedded(queries)
         if method == "vectors":
-            return self.vectors.rank(queries, top_k, approximate=approximate)
-        if not approximate:
-            found = zip(queries, self.vectors.nearness(queries), strict=True)
-            return [
-                best(relevance(self.words.shares(query), near, self.vectors.weight), top_k) for query, near in found
-            ]
-        depth = max(top_k, _CANDIDATES)
-        pairs = zip(self.vectors.rank(queries, depth, approximate=True), self.words.rank(queries, depth), strict=True)
-        places = [np.union1d(near.places, shared.places) for near, shared in pairs]
-        found_at = zip(queries, places, self.vectors.nearness(queries, places), strict=True)
-        scores = (
-            (at, relevance(self.words.shares(query)[at], near, self.vectors.weight)) for query, at, near in found_at
-        )
-        return [best(score, top_k).at(at) for at, score in scores]
+            return self.vectors.nearest(wanted, top, approximate=approximate, among=among)
+        background = self.vectors.background
+
+        def scored(query: str, vector: Vectors, cosines: NDArray[np.float32], at: NDArray[np.int64] | None) -> Ranking:
+            shares, near = self.words.shares(query), background.nearness(vector, cosines)
+            found = best(relevance(shares if at is None else shares[at], near, background.weight), top)
+            return found if at is None else found.at(at)
+
+        if among is not None:
+            some = self.vectors.vectors[among]
+            return [scored(query, one, some @ one, among) for query, one in zip(queries, wanted, strict=True)]
+        if not (self.vectors.graph is not None if approximate is None else approximate):
+            rows = zip(queries, wanted, self.vectors.cosines(wanted), strict=True)
+            return [scored(query, one, row, None) for query, one, row in rows]
+        depth = max(top, CANDIDATES)
+        led = self.vectors.nearest(wanted, depth, approximate=approximate)
+        pairs = zip(led, self.words.rank(queries, depth), strict=True)
+        at = [np.union1d(near.places, shared.places) for near, shared in pairs]
+        rest = zip(queries, wanted, at, strict=True)
+        return [scored(query, one, self.vectors.vectors[some] @ one, some) for query, one, some in rest]
 
     def _hit(self, place: np.int64, score: np.float32) -> Hit:
         number, start, end = self.spans[place].tolist()
         document = self.documents[number]
-        return Hit(document.text[start:end], document.source, start, end, float(score))
+        return Hit(document.text[start:end], document.source, start, end, float(score), document.metadata)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder of safetensors and JSON, which `Index.load` reads; whole or not at all.
 
-        A folder that holds an index or a model is refused, or with `overwrite` replaced.
+        Of more than 50,000 vectors, there is a graph beside them, where usearch is installed (the extra `search`). A
+        folder that holds an index or a model is refused, or with `overwrite` replaced.
         """
+        graph = self._graph_to_save()
         arrays: dict[str, NDArray[Any]] = {"spans": self.spans}
         arrays |= {f"words.{part}": getattr(self.words, part) for part in _POSTINGS}
         if self.vectors is not None:
             arrays |= {"vectors": self.vectors.vectors, "probe": self.vectors.probe}
+            if self.vectors.keys is not None and graph is not None:
+                arrays["keys"] = self.vectors.keys
         # torch takes no array that may not be written to
         tensors = {name: torch.from_numpy(np.require(array, requirements="W")) for name, array in arrays.items()}
         with staged(Path(folder), overwrite=overwrite) as stage:
             with naming(stage / _DOCUMENTS), (stage / _DOCUMENTS).open("w", encoding="ascii") as lines:
                 for document in self.documents:
-                    lines.write(json.dumps({"id": document.source, "text": document.text}) + "\n")
+                    known = {"metadata": dict(document.metadata)} if document.metadata else {}
+                    lines.write(json.dumps({"id": document.source, "text": document.text, **known}) + "\n")
             with naming(stage / _WORDS):
                 (stage / _WORDS).write_text(json.dumps(list(self.words.vocabulary)), encoding="ascii")
             write_tensors(tensors, stage / _TENSORS)
-            facts = {"format": _FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
+            if graph is not None:
+                with naming(stage / _GRAPH):
+                    graph.save(stage / _GRAPH)
+            facts = {"format": FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
             write_json(facts, stage / _FACTS)
+
+    def _graph_to_save(self) -> Graph | None:
+        if self.vectors is None:
+            return None
+        if len(self) <= EXACT_UP_TO:
+            return self.vectors.graph
+        try:
+            return self.vectors.made_graph
+        except NotFound:  # without the library all are compared, which is slower and finds no less
+            return None
 
     @classmethod
     def load(cls, folder: str | Path, model: Model | None = None, *, skill: str | Path | None = None) -> Index:
@@ -242,22 +261,26 @@ class Index:
         _check_arrays(arrays, documents, len(vocabulary), folder)
         words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
         vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
+        if vectors is not None and (folder / _GRAPH).exists():
+            graph = Graph.open(folder / _GRAPH, *vectors.vectors.shape)
+            vectors = replace(vectors, graph=graph, keys=arrays.get("keys"))
         if model is not None and vectors is not None:
-            embed = _embedder(model, skill)
+            embed = embedder(model, skill)
             if not vectors.made_by(embed):
-                raise BadInput(_made_otherwise(folder, vectors, model, skill))
+                raise BadInput(made_otherwise(f"the index in {folder}", vectors.probe, model, skill))
             vectors = replace(vectors, embed=embed)
         return cls(documents, arrays["spans"], words, vectors, model)
 
 
-def _made_otherwise(folder: Path, vectors: VectorSearch, model: Model, skill: str | Path | None) -> str:
+def made_otherwise(what: str, probe: Vectors, model: Model, skill: str | Path | None) -> str:
     """The sentence about vectors that the model did not make, or made with another skill."""
     for name in model.skills:
-        if model.skill(name).checkpoint.sentence is not None and vectors.made_by(_embedder(model, name)):
+        one = model.skill(name)
+        if one.checkpoint.sentence is not None and same_model(probe, probe_of(embedder(model, name))):
             now = skill or model.uses.get("search", "none")
-            told = f"the index in {folder} was built with the skill {name!r}, and would be searched with {str(now)!r}"
+            told = f"{what} was built with the skill {name!r}, and would be searched with {str(now)!r}"
             return f"{told}; build the index again, or name the old skill: skill={name!r}, --skill {name}"
-    told = f"the index was built with another model, of width {vectors.vectors.shape[1]}"
+    told = f"{what} was built with another model, of width {probe.shape[1]}"
     return f"{told}; load that model, or build the index again with this one"
 
 
@@ -269,8 +292,8 @@ def _read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
     facts = read_object(folder / _FACTS)
     known = facts.get("format")
-    written = f"{folder} was written in format {short(known)}, this version reads {_FORMAT}; build the index again"
-    require(known == _FORMAT, written, BadCheckpoint)
+    written = f"{folder} was written in format {short(known)}, this version reads {FORMAT}; build the index again"
+    require(known == FORMAT, written, BadCheckpoint)
     digests = typed(facts.get("sha256"), dict[str, str], f"{folder / _FACTS}: sha256")
     tensors = read_tensors(folder / _TENSORS)
     try:
@@ -288,10 +311,12 @@ def _read_documents(path: Path) -> tuple[Document, ...]:
         for number, line in enumerate(lines, start=1):
             one = parse_json(line.decode(), f"{path}, line {number}", BadCheckpoint)
             good = isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("id", "text"))
+            known = one.get("metadata", {}) if good else None
+            good = isinstance(known, dict) and all(isinstance(value, str | int | float) for value in known.values())
             require(
                 good, f"{path}, line {number} is no document with id and text; build the index again", BadCheckpoint
             )
-            found.append(Document(one["text"], one["id"]))
+            found.append(Document(one["text"], one["id"], one.get("metadata", {})))
     return tuple(found)
 
 
@@ -321,6 +346,8 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], documents: tuple[Document, ..
         if matrix is not None:
             fits = matrix.ndim == 2 and matrix.dtype.kind == "f" and rows in (None, len(matrix))
             good = good and bool(fits and np.isfinite(matrix).all())
+    if (keys := arrays.get("keys")) is not None:
+        good = good and keys.shape == lengths.shape and keys.dtype.kind == "i" and len(np.unique(keys)) == len(keys)
     require(good, f"the files of {folder} do not belong together; build the index again", BadCheckpoint)
 
 
@@ -331,18 +358,20 @@ def _within(numbers: NDArray[Any], end: int) -> bool:
 def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
     """SHA-256 of each file that the facts speak of; that of the tensors is known to who wrote or read them."""
     found = {_TENSORS: of_tensors}
-    for name in (_DOCUMENTS, _WORDS):
+    for name in (_DOCUMENTS, _WORDS, *([_GRAPH] if (folder / _GRAPH).exists() else [])):
         check_file(folder / name)
         with (folder / name).open("rb") as file:
             found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 
 
-def _embedder(model: Model, skill: str | Path | None, progress: Progress | None = None) -> Embed:
+def embedder(model: Model, skill: str | Path | None, progress: Progress | None = None) -> Embed:
+    """What makes unit vectors of texts: the model's skill for search, or the one named."""
     return lambda texts: model.able("search", skill).embed(texts, normalise=True, progress=progress)
 
 
-def _document(given: object, number: int) -> Document:
+def as_document(given: object, number: int) -> Document:
+    """A document as it was given; a plain string is one whose source is its number."""
     if isinstance(given, Document):
         return given
     require(isinstance(given, str), f"A document is a string or a Document, not {type(given).__name__}.", BadInput)

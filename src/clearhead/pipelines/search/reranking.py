@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress
-from clearhead.pipelines.classification import class_logits
+from clearhead.pipelines.classification import class_tables
 from clearhead.pipelines.results import Reranked as Reranked
 from clearhead.pipelines.runner import chunks_of_text, listed
 from clearhead.pipelines.search.ranking import probabilities
@@ -70,13 +70,14 @@ def readings(
     """
     check_reranks(model)
     pairs = ((query, one) for query, passages in queries for one in passages)
-    found = (_log_odds(model, logits) for logits in class_logits(model, pairs, progress))
+    tables = class_tables(model, pairs, progress)
+    found = chain.from_iterable(_log_odds(model, logits).tolist() for logits in tables)
     return (np.fromiter(islice(found, len(passages)), np.float64, len(passages)) for _, passages in queries)
 
 
-def _log_odds(model: "Model", logits: Tensor) -> float:
-    """log p / (1 - p), (L,) -> one number."""
-    names = [label.lower() for label in model.labels or [f"label_{place}" for place in range(len(logits))]]
+def _log_odds(model: "Model", logits: Tensor) -> Tensor:
+    """log p / (1 - p) of each pair: (pairs, L) -> (pairs,)."""
+    names = [label.lower() for label in model.labels or [f"label_{place}" for place in range(logits.shape[1])]]
     relevant = [place for place, name in enumerate(names) if len(names) == 1 or name in _RELEVANT]
     if names in _UNNAMED:
         relevant = [1]
@@ -89,9 +90,9 @@ def _log_odds(model: "Model", logits: Tensor) -> float:
     (place,) = relevant
     exact = logits.double()
     if len(names) == 1 or model.checkpoint.description.problem == "multi_label_classification":
-        return float(exact[place])
+        return exact[:, place]
     others = [other for other in range(len(names)) if other != place]
-    return float(exact[place] - exact[others].logsumexp(0))
+    return exact[:, place] - exact[:, others].logsumexp(1)
 
 
 # What a cross-encoder reads for one query: from the best on, passages of so many characters, the query counted with

@@ -79,6 +79,7 @@ def finetune(
     dev: Path | str | None = None,
     recipe: Finetune | None = None,
     columns: Columns | None = None,
+    skill: str | Path | None = None,
     skill_for: Sequence[str] | None = None,
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
@@ -86,7 +87,8 @@ def finetune(
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
-    With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`.
+    With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
+    `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
     Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
     """
@@ -98,7 +100,18 @@ def finetune(
     labels = _check(task, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = _open(source, task, read_folder)
-    model = spec.prepare(Model(tell_capitals(start) if recipe.capitals else start), labels)
+    begun = start if skill is None else _with_skill(start, source, skill, task, recipe)
+    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
+    if skill is not None:
+        _keep_head(model, begun, spec.head)
+    made_of = fingerprint(
+        recipe,
+        data={"the training data": (data, training), "the development data": (dev, validation)},
+        start={"the starting model": find(source)} | ({} if skill is None else {"the starting skill": Model(begun)}),
+        tokenizers=[model.tokenizer],
+        labels=None if labels is None else labels.names,
+        **{"the task": task} | ({} if teacher is None else {"the teacher": str(teacher)}),
+    )
     without_attention_dropout(model.network)
     if recipe.dropout is not None:
         _set_dropout(model, recipe.dropout)
@@ -109,7 +122,9 @@ def finetune(
         told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
         require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
         encoded = replace(encoded, targets={"teacher": taught})
-    if recipe.lora is not None:
+    if recipe.lora is None:
+        remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
+    else:
         _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
     measure = Measuring(task, model, validation, allow_unknown=allow_unknown_labels) if validation else None
@@ -118,14 +133,7 @@ def finetune(
         batches,
         recipe,
         out,
-        made_of=fingerprint(
-            recipe,
-            data={"the training data": (data, training), "the development data": (dev, validation)},
-            start={"the starting model": find(source)},
-            tokenizers=[model.tokenizer],
-            labels=None if labels is None else labels.names,
-            **{"the task": task} | ({} if teacher is None else {"the teacher": str(teacher)}),
-        ),
+        made_of=made_of,
         settings=_evaluate_each_epoch(recipe.train, batches),
         evaluate=None if ends_averaged(recipe.train) else measure,
         **options,
@@ -142,6 +150,8 @@ def finetune(
         evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
     if done:
         facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
+        if skill is not None:
+            facts["made from"] += f" with its skill {skill}"
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
         if spec.head == "tags":
@@ -214,11 +224,14 @@ def first_look(
     dev: Path | str | None = None,
     recipe: Finetune | None = None,
     columns: Columns | None = None,
+    skill: str | Path | None = None,
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
     plan = recipe or Finetune()
     examples = _read(task, data, dev, plan, columns)
-    outline = _open(source, task, read_outline)
+    outline = _open(source, task, read_outline if skill is None else read_folder)
+    if skill is not None:
+        outline = _with_skill(outline, source, skill, task, plan)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return describe(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
@@ -258,9 +271,29 @@ def _open(source: str | Path, task: str, read: Callable[[Path], Checkpoint]) -> 
     recurrent = is_recurrent(folder)
     require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
     found = read(folder)
-    fits = TASK_SPECS[task].capitals or not Model(found).tokenizer.tells_capitals
-    require(fits, f"{source} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+    _check_capitals(found, task, str(source))
     return found
+
+
+def _with_skill(start: Checkpoint, source: str | Path, skill: str | Path, task: str, recipe: Finetune) -> Checkpoint:
+    """The model to begin with, with one of its skills to go on from."""
+    found = Model(start, find(source)).skill(skill).checkpoint
+    _check_capitals(found, task, f"the skill {skill}")
+    most = max((len(part.down) for part in found.network.modules() if isinstance(part, LoRA)), default=0)
+    held = recipe.lora is None or recipe.lora >= most
+    require(held, f"the skill {skill} has the rank {most}, which lora={recipe.lora} cannot hold; set lora={most}")
+    return found
+
+
+def _check_capitals(found: Checkpoint, task: str, name: str) -> None:
+    fits = TASK_SPECS[task].capitals or not Model(found).tokenizer.tells_capitals
+    require(fits, f"{name} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+
+
+def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
+    """Go on with a skill's own head where it tells the same labels apart; else one is learnt anew."""
+    if head is not None and head in learnt.network.heads and model.labels == learnt.description.labels:
+        model.network.heads[head].load_state_dict(learnt.network.heads[head].state_dict())
 
 
 def _read(
@@ -334,8 +367,17 @@ def _set_dropout(model: Model, rate: float) -> None:
 
 
 def _add_adapters(model: Model, rank: int, head: str | None) -> None:
+    """Adapters that begin as those of a skill, where the model has one, with room for more."""
     model.network.requires_grad_(False)
+    learnt = {name: part for name, part in model.encoder.named_modules() if isinstance(part, LoRA)}
+    remove_lora(model.encoder)
     add_lora(model.encoder, ["qkv", "output", "up", "down"], rank)
+    with torch.no_grad():
+        for name, old in learnt.items():
+            new = model.encoder.get_submodule(name)
+            require(isinstance(new, LoRA), f"the skill adapts {name}, which is not learnt; train it again", BadInput)
+            new.down[: len(old.down)] = old.down
+            new.up[:, : len(old.down)] = old.up * old.scale
     if model.tokenizer.tells_capitals:
         model.encoder.embeddings.capital.requires_grad_(True)
     if head is not None:

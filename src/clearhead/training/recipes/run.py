@@ -4,8 +4,8 @@ import hashlib
 import inspect
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -39,7 +39,7 @@ from clearhead.nn.attention import Attend
 from clearhead.pipelines.model import Model
 from clearhead.text import Tokenizer, train_tokenizer
 from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compare, network_tensors, refuse
-from clearhead.training.distributed import first_process
+from clearhead.training.distributed import first_process, local_device, process_group, wait_for_first
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
 from clearhead.training.settings import NEVER, Settings, as_toml, beside_training
@@ -52,7 +52,6 @@ RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
 _CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
 _REPLACES = "replaces"  # a file that is in RUN until what was there before is replaced
-_PAUSE = 1.0  # seconds between two looks for what the first process writes
 _VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
 _CARD_DIGEST = "card.json"
 _TRAINED = "## How it was trained"
@@ -165,12 +164,14 @@ def in_own_folder(start: str | None = None) -> Callable[[Recipe], Recipe]:
             # without checkpoints nothing tells whose the model is that lies there
             resumed = bool(checkpoints(out / RUN)) or (is_run(out) and options.get("restart", False))
             check_free_folder(out, own=resumed, run=True, overwrite=options.get("overwrite", False))
-            if not first_process():
-                return recipe(*args, **options)
-            with claimed(out):
-                if not resumed and options.get("overwrite", False):  # to be known when the run goes on
-                    write_text("", out / RUN / _REPLACES, overwrite=True)
-                return recipe(*args, **options)
+            # joined before anything is prepared, so that each hears at once of another that ends
+            with process_group(local_device(options.get("device", "cpu"))) as ranks:
+                with claimed(out, run=True) if ranks.first else nullcontext():
+                    if ranks.first and not resumed and options.get("overwrite", False):  # to be known when it goes on
+                        write_text("", out / RUN / _REPLACES, overwrite=True)
+                    made = recipe(*args, **options)
+                ranks.wait()  # while the first measures and saves, the others are there to begin again with it
+                return made
 
         return cast(Recipe, call)
 
@@ -329,9 +330,7 @@ def learn_vocabulary_once(
         with staged(folder, own=True) as stage:
             words.write_files(stage)
             write_json(made_of, stage / _VOCABULARY)
-    while compare(_learnt_from(folder), made_of):
-        time.sleep(_PAUSE)
-    return Tokenizer.from_folder(folder)
+    return wait_for_first(lambda: None if compare(_learnt_from(folder), made_of) else Tokenizer.from_folder(folder))
 
 
 def _learnt_from(folder: Path) -> dict[str, Any]:
@@ -345,9 +344,7 @@ def tokenise_once(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: 
     """Tokenise the corpus into `folder`; shards of the same corpus and tokenizer that are there already are taken."""
     if first_process():
         return tokenise(corpus, tokenizer, folder, progress=progress).in_parts()
-    while (shards := find_shards(corpus, tokenizer, folder)) is None:
-        time.sleep(_PAUSE)
-    return shards.in_parts()
+    return wait_for_first(lambda: find_shards(corpus, tokenizer, folder)).in_parts()
 
 
 def for_device(recipe: Any, device: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.data import encode, formats
+from clearhead.data import encode, formats, published
 from clearhead.data.dataset import TokenizedDataset
 from clearhead.data.examples import Labels
 from clearhead.data.tags import recognised, scheme_of_labels
@@ -43,23 +43,19 @@ def _read_tagged(source: Path | str, columns: Columns) -> list[Any]:
     named = _renamed(columns, "tag", text="words", label="tags")
     if str(source).endswith((".json", ".jsonl", ".parquet")) or str(source).startswith("hub:"):
         return recognised(formats.read_words(source, **named))
-    for role, column in columns.items():
-        unnamed = f"{source} is read as CoNLL, whose columns have numbers from 1 on and no names"
-        require(str(column).isdecimal(), f"{unnamed}; give --{role} 2, say, not {column}", BadInput)
-    word, tag = (columns.get(role) for role in ("text", "label"))
-    return recognised(formats.read_conll(source, word=int(word or 1), tag=None if tag is None else int(tag)))
+    return recognised(published.open_columns(Path(source), columns.get("text"), columns.get("label")))
 
 
 def _read_questions(source: Path | str, columns: Columns) -> list[Any]:
-    """SQuAD's own layout, or flat records with the same names."""
+    """SQuAD's own layout and those of others, or flat records with the same names."""
     _renamed(columns, "answer")
-    return formats.read_squad(source) if str(source).endswith(".json") else formats.read_questions(source)
+    return published.open_questions(source)
 
 
 def _read_choices(source: Path | str, columns: Columns) -> list[Any]:
-    """DREAM's own layout, or records with a context and choices."""
+    """The layouts of published sets, or records with a context and choices."""
     named = _renamed(columns, "choose", text="context", pair="choices", label="label")
-    return formats.read_dream(source) if formats.is_dream(source) else formats.read_choices(source, **named)
+    return published.open_choices(source, **named)
 
 
 def _read_search(source: Path | str, columns: Columns) -> list[Any]:
