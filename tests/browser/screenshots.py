@@ -44,8 +44,10 @@ def views(model: ch.Model) -> Iterator[tuple[str, View, str, int]]:
 
 def pages(model: ch.Model, runs: Sequence[Path]) -> Iterator[tuple[str, str, int, int, str]]:
     """Pages of the studio: the picture's name, the address, width, height and theme."""
-    yield "studio", f"look/attention?{urlencode({'text': ANIMAL})}#{linked(model)}", 1280, 1260, "light"
-    yield "studio-phone", "look/senses?word=bank", 390, 1120, "dark"
+    yield "studio", f"look/attention?{urlencode({'text': ANIMAL})}#{linked(model)}", 1280, 900, "light"
+    yield "learn", "learn/heads", 1280, 720, "dark"
+    yield "compare", "compare", 1280, 900, "light"
+    yield "studio-phone", "learn/words", 390, 1120, "dark"
     if runs:
         yield "runs", "look/runs", 1280, 1100, "light"
 
@@ -73,8 +75,8 @@ def main(runs: Sequence[Path]) -> None:
             for name, path, width, height, theme in pages(model, runs):
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
                 page.goto(f"{address}/{path}")
-                page.locator(".result:not([aria-busy]) .tools").wait_for()
-                page.locator("#about", has_text="parameters").wait_for()
+                page.locator("studio-picture:not([aria-busy]) .tools").first.wait_for()
+                page.wait_for_function("() => !document.querySelector('[aria-busy]')")
                 keep(page, name)
         browser.close()
 

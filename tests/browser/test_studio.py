@@ -23,7 +23,9 @@ HEADS = {
 # the small models have 64 positions and know no [MASK] example by heart
 VALUES = {
     "/look/attention": {"text": "the animal was tired", "pair": "it was late"},
+    "/look/difference": {"text": "the animal was tired", "other": "the animal was late"},
     "/look/step": {"text": "the animal was tired", "token": "animal"},
+    "/look/heads": {"text": "the animal was tired", "model": "classes"},
     "/look/decoding": {"text": "Ein Hund läuft.", "model": "translates", "longest": 8},
     "/use/translate": {"text": "Ein Hund läuft.", "model": "translates"},
     "/look/why": {"text": "the animal was tired", "use": "classify", "model": "classes"},
@@ -37,7 +39,7 @@ def link(entry, **more):
 
 def answered(page):
     """Wait for what came back."""
-    page.locator(".result:not([aria-busy]) .tools").wait_for()
+    page.locator("studio-picture:not([aria-busy]) .tools").first.wait_for()
     return page
 
 
@@ -48,7 +50,7 @@ def test_every_page_opens_and_fits(visit, studio, path, width):
     page = visit(address, studio, width, "dark" if width == 390 else "light")
     if path != "/":
         answered(page)
-        assert page.locator(".status").inner_text() == ""
+        assert page.locator("studio-picture .status").inner_text() == ""
     page.locator("h1").first.wait_for()
     page.locator("#about", has_text="parameters").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -97,19 +99,20 @@ def test_an_answer_is_marked_in_its_text(visit, studio):
 
 def test_a_link_reproduces_the_picture(visit, studio):
     page = answered(visit(f"{studio}/look/attention?text=the+animal+was+tired", studio))
-    frame = page.frame_locator("iframe")
-    frame.locator("#layer").select_option("2")
-    page.wait_for_function("() => location.hash.includes('layer=2')")
+    layer = page.locator("studio-view #layer")
+    other = "1" if layer.input_value() == "0" else "0"  # it opens at the most telling one
+    layer.select_option(other)
+    page.wait_for_function(f"() => location.hash.includes('layer={other}')")
     again = answered(visit(page.url, studio))
-    assert again.frame_locator("iframe").locator("#layer").input_value() == "2"
+    assert again.locator("studio-view #layer").input_value() == other
     assert again.get_by_label("Text", exact=True).input_value() == "the animal was tired"
 
 
 def test_the_text_goes_along_to_the_next_page(visit, studio):
     page = answered(visit(f"{studio}/look/attention?text=the+animal+was+tired", studio))
-    page.get_by_role("link", name="Layers").click()
-    answered(page)
-    assert page.frame_locator("iframe").locator("h1").inner_text() == "Through the layers"
+    page.get_by_role("link", name="Layers", exact=True).click()
+    page.locator("studio-view .lead", has_text="Each layer rewrites").wait_for()
+    assert page.get_by_label("Text", exact=True).input_value() == "the animal was tired"
 
 
 @pytest.mark.parametrize("path", ["/look/attention", "/look/why", "/look/by-hand", "/look/senses", "/use/fill"])
@@ -137,10 +140,10 @@ def test_the_json_twin_is_one_click_away(visit, studio):
 
 def test_a_run_moves_while_it_trains(visit, studio, run_folder):
     page = answered(visit(f"{studio}/look/runs", studio))
-    steps = page.frame_locator("iframe").locator(".standing td").first
+    steps = page.locator("studio-view .standing td").first
     before = int(steps.inner_text())
     add_row(run_folder, before + 10)
-    page.frame_locator("iframe").locator(".standing td", has_text=str(before + 10)).first.wait_for(timeout=10_000)
+    page.locator("studio-view .standing td", has_text=str(before + 10)).first.wait_for(timeout=10_000)
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)><b>bank</b> [MASK]"
@@ -152,8 +155,7 @@ def test_hostile_text_is_text(visit, studio, path):
     page.on("dialog", lambda dialog: pytest.fail("a script of the text has run"))
     answered(page)
     page.wait_for_timeout(200)
-    for root in [page, *([page.frame_locator("iframe")] if path.startswith("/look") else [])]:
-        assert root.locator("img, b").count() == 0
+    assert page.locator("img, b").count() == 0
 
 
 def test_what_is_wrong_is_said(visit, studio):
@@ -162,11 +164,11 @@ def test_what_is_wrong_is_said(visit, studio):
     assert any("400" in one for one in visit.complaints)
     visit.complaints.clear()  # the browser itself notes that the studio refused
     page = visit(f"{studio}/look/layers?text={'animal+' * 200}", studio)
-    page.frame_locator("iframe").locator("#message", has_text="tokens").wait_for()
-    assert page.locator(".tools").is_hidden()
+    page.locator(".status.failed", has_text="tokens").wait_for()
+    assert page.locator(".tools").count() == 0
     visit.complaints.clear()
     page = visit(f"{studio}/use/ask", studio)
-    page.locator(".status", has_text="This model has no head for this (span)").wait_for()
+    page.locator("#about", has_text="It has no head for this (answers)").wait_for()
     page = visit(f"{studio}/nowhere/<b>", studio)
     assert page.locator("code").inner_text() == "/nowhere/%3Cb%3E"
     visit.complaints.clear()
@@ -179,7 +181,7 @@ def test_a_text_that_is_too_long_for_an_address_is_still_used(visit, studio):
     answered(page)
     assert page.locator(".answer").inner_text().startswith("The animal was tired.")
     assert page.url == f"{studio}/use/summarise"
-    assert "too long for an address" in page.locator(".status").inner_text()
+    assert "too long for an address" in page.locator("studio-picture .status").inner_text()
     page = visit(f"{studio}/look/attention", studio)
     page.get_by_label("Text", exact=True).fill("The animal was tired. " * 3000)
     page.locator(".go").click()
@@ -206,6 +208,6 @@ def test_every_field_and_frame_has_a_name(visit, studio):
         "[...document.querySelectorAll('input, textarea, select')].filter(e => !e.labels.length).map(e => e.name)"
     )
     assert unnamed == []
-    assert page.locator("iframe").get_attribute("title") == "One token"
-    assert page.locator("nav [aria-current=page]").inner_text() == "One token"
-    assert page.locator("nav, main").count() == 2
+    assert page.locator(".views [aria-current=page]").inner_text() == "One token"
+    assert page.locator("h1:visible, .brand:visible").count() == 2
+    assert page.locator("main").count() == 1

@@ -4,20 +4,47 @@ import json
 from importlib.resources import files
 
 import pytest
+import torch
 
-from clearhead.inside import by_hand, live, position_tables, senses_of, summed_input, through_layers, training_runs, why
+import clearhead as ch
+from clearhead.inside import (
+    by_hand,
+    decoding,
+    heads_on_top,
+    lecture_tables,
+    live,
+    one_block,
+    position_tables,
+    pretraining,
+    senses_of,
+    summed_input,
+    through_layers,
+    training_runs,
+    whole_model,
+    why,
+)
 from clearhead.inside.trace import trace
 from inside.models import small, telling
+from pipelines.writers import TEXTS, translator
 
 pytestmark = pytest.mark.browser
 
 TEXT = "The animal didn't cross the street because it was too tired <b>bold</b>"
 LABELS = ("no", "yes")
 VIEWS = {
+    "model": lambda: whole_model(small(), TEXT, "it was late"),
+    "model that translates": lambda: whole_model(translator("transformer"), TEXTS[0]),
+    "decoding": lambda: decoding(
+        translator(), TEXTS[0], num_beams=3, max_new_tokens=6, beside=translator("seq2seq-gru")
+    ),
+    "pretraining": lambda: pretraining(small(), TEXT),
+    "heads": lambda: heads_on_top(telling(), TEXT),
+    "block": lambda: one_block(small(), TEXT),
+    "tables": lecture_tables,
     "by-hand": by_hand,
     "input": lambda: summed_input(small(), "Be alert!", "BERT will hurt!"),
     "capitals": lambda: summed_input(telling(), "Be alert!", "BERT will hurt!"),
-    "positions": lambda: position_tables(small()),
+    "positions": lambda: position_tables(small(), text=TEXT),
     "layers": lambda: through_layers(small(), TEXT),
     "senses": lambda: senses_of(small(), "bank"),
     "why": lambda: why(small(head="classes", outputs=2, labels=LABELS), TEXT),
@@ -50,7 +77,7 @@ def test_changing_a_number_computes_anew(opened):
     assert table(page, "steps", "softmax") == [0.731, 0.269]  # 7 and 6
     page.get_by_label("W^K, row 2, column 1").fill("8")
     assert table(page, "steps", "score q · k") == [112, 128]
-    page.get_by_role("button", name="Back to the start").click()
+    page.get_by_role("button", name="Reset").click()
     assert table(page, "steps", "score q · k") == [112, 96]
     page.get_by_text("Keys and values").click()
     assert table(page, "mapping", "Q Kᵀ V") == [0.7, 0, 0.7, 0.7, 0.7, 0]
@@ -80,7 +107,7 @@ def test_changed_numbers_are_in_the_address(opened, visit):
     again = visit(page.url, "file:")
     assert table(again, "steps", "softmax") == table(page, "steps", "softmax")
     assert again.locator("#word").input_value() == "1"
-    page.get_by_role("button", name="Back to the start").click()
+    page.get_by_role("button", name="Reset").click()
     assert page.url.endswith("#word=1")
 
 
@@ -173,7 +200,7 @@ def test_the_finder_lists_the_heads_that_link_two_tokens(opened, visit):
     page.locator("#found li").first.wait_for()
     best = traced.links("it", "animal")[0]
     first = page.locator("#found li").first.inner_text()
-    assert f"layer {best.layer}, head {best.head}" in first
+    assert f"block {best.layer + 1}, head {best.head + 1}" in first
     page.locator("#found button").first.click()
     assert page.locator("#layer").input_value() == str(best.layer)
     # a link reproduces what was found
@@ -221,3 +248,200 @@ def test_the_theme_may_change_while_a_page_is_open(opened):
     before = page.evaluate(colour)
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"before => {colour} !== before", arg=before)
+
+
+def test_blocks_open_and_tokens_are_followed(opened, visit):
+    view = whole_model(small("modernbert"), TEXT)
+    page = opened(view)
+    assert page.evaluate("document.querySelector('#drawing').getBoundingClientRect().bottom <= 900")
+    page.get_by_role("button", name="Block 3", exact=True).click()
+    page.get_by_role("button", name="token 3, animal").click()
+    step = view.data["sides"][0]["blocks"][2][3]
+    assert page.locator("#open-title").inner_text() == "Block 3, “animal”"
+    assert page.locator("#numbers tr").nth(3).locator("td").first.inner_text() == f"{step['norms'][2]:.2f}"
+    weights = view.data["sides"][0]["blocks"][2][0]["weights"][2]
+    assert page.locator("#drawing .link").count() == sum(weight >= 0.01 for weight in weights)
+    again = visit(page.url, "file:")
+    assert again.locator("#open-title").inner_text() == "Block 3, “animal”"
+    page.keyboard.press("ArrowUp")
+    assert page.locator("#open-title").inner_text() == "Block 4, “animal”"
+    page.keyboard.press("Escape")
+    assert page.locator("#drawing .frame").count() == 0
+
+
+def test_attention_opens_where_it_tells_most_and_says_why(opened):
+    traced = trace(small(), TEXT)
+    view = traced.heads()
+    page = opened(view)
+    told = view.data["telling"]
+    assert page.locator("#layer").input_value() == str(told["layer"])
+    assert page.locator("#head").input_value() == str(told["head"])
+    sentence = page.locator("#telling").inner_text()
+    assert f"block {told['layer'] + 1}, head {told['head'] + 1}" in sentence
+    assert f"{told['weight']:.2f} of its attention" in sentence
+    assert page.locator(".tokens.from .chosen .word").inner_text() == traced.tokens[told["token"]]
+
+
+def test_small_weights_and_special_tokens_are_hidden_on_demand(opened, visit):
+    traced = trace(small(), TEXT)
+    page = opened(traced.heads(1, 2))
+    page.locator(".tokens.from li").nth(3).click()
+    row = [round(float(weight), 3) for weight in traced.attention(1, 2)[3]]
+    values = page.locator(".tokens.to .value")
+    page.wait_for_function("() => document.querySelectorAll('.tokens.to .value')[0].textContent")
+    assert values.all_inner_texts() == [f"{weight:.3f}" if weight else "" for weight in row]
+    page.locator("#least").fill("50")
+    page.locator("#plain").check()
+    page.wait_for_function("() => !document.querySelectorAll('.tokens.to .value')[0].textContent")
+    kept = [f"{w:.3f}" if w >= 0.05 and traced.spans[i] else "" for i, w in enumerate(row)]
+    assert values.all_inner_texts() == kept
+    assert "least=50&plain=1" in page.url
+
+
+def test_heads_are_drawn_beside_one_another(opened):
+    page = opened(trace(small(), TEXT).heads(1, 2))
+    picture = "document.querySelector('.between canvas').toDataURL()"
+    before = page.evaluate(picture)
+    page.get_by_label("draw head 1, too").check(force=True)
+    page.wait_for_function(f"(before) => {picture} !== before", arg=before)
+    assert "more=0" in page.url
+
+
+def test_a_double_click_masks_the_word_and_asks_again(opened):
+    page = opened(trace(small(), TEXT, "it was late").heads())
+    page.evaluate("document.addEventListener('clearhead:ask', (e) => { window.asked = e.detail; e.preventDefault(); })")
+    page.locator(".tokens.from li", has_text="animal").dblclick()
+    masked = TEXT.replace("animal", "[MASK]")
+    assert page.evaluate("asked") == {"text": masked, "pair": "it was late"}
+    assert page.locator("#masked").inner_text() == ""
+
+
+def test_a_file_alone_says_how_to_run_it_again(opened):
+    page = opened(trace(small(), "the animal's bank").heads())
+    page.locator(".tokens.from li", has_text="bank").dblclick()
+    told = page.locator("#masked").inner_text()
+    assert told == "To run it again with the word masked: clearhead look attention 'the animal'\\''s [MASK]'"
+    page.locator(".tokens.from li").first.dblclick()
+    assert "no word that could be masked" in page.locator("#masked").inner_text()
+
+
+def test_a_mask_and_the_division_are_switched(opened, visit):
+    page = opened(by_hand())
+    page.locator("#causal").check()
+    assert table(page, "steps", "softmax") == [1, 0]
+    page.locator("#causal").uncheck()
+    page.locator("#padding").check()
+    assert table(page, "steps", "softmax") == [1, 0]
+    page.locator("#padding").uncheck()
+    page.locator("#divide").uncheck()
+    assert table(page, "steps", "not divided") == [112, 96]
+    assert table(page, "steps", "softmax") == [1, 0]
+    assert visit(page.url, "file:").locator("#divide").is_checked() is False
+    assert table(page, "steps", "q × k, by feature") == [64, 32, 16, 64, 16, 16]
+
+
+def test_wide_vectors_need_the_division(opened):
+    page = opened(by_hand())
+    page.get_by_text("Why ÷ √d").click()
+    facts = json.loads(page.locator("#facts").text_content())["drawn"]
+    q, k = torch.tensor(facts["q"]), torch.tensor(facts["k"])
+    for choice, width in ((0, 1), (6, 64), (9, 512)):
+        page.locator("#drawn-width").fill(str(choice))
+        scores = k[:, :width] @ q[:width]
+        largest = [float(s.softmax(0).max()) for s in (scores, scores / width**0.5)]
+        said = page.locator("#division .note").first.inner_text()
+        assert (
+            said
+            == f"d = {width}: the largest weight is {largest[0]:.3f} without the division, {largest[1]:.3f} with it."
+        )
+
+
+def test_a_real_head_is_masked_and_left_undivided(opened):
+    traced = trace(small(), TEXT)
+    view = traced.step("it", 1, 2)
+    page = opened(view)
+    cells = page.locator(".steps tbody td:last-child")
+    it = traced.position("it")
+    page.locator("#causal").check()
+    scores = traced.layers[1].scores[2][it].clone()
+    scores[it + 1 :] = -torch.inf
+    assert [float(t) for t in cells.all_inner_texts()] == pytest.approx(scores.softmax(-1).tolist(), abs=2e-3)
+    page.locator("#divide").uncheck()
+    assert [float(t) for t in cells.all_inner_texts()] != pytest.approx(scores.softmax(-1).tolist(), abs=2e-3)
+    page.get_by_text("By hand").click()
+    assert page.locator("#steps").is_visible()
+
+
+def test_a_step_follows_temperature_and_top_k(opened, visit):
+    view = decoding(translator(), TEXTS[0], num_beams=3, max_new_tokens=6, top_k=5)
+    page = opened(view)
+    cells = page.locator(".candidates td")
+    assert [float(t) for t in cells.all_inner_texts()] == [share for _, share in view.data["nodes"][0]["candidates"]]
+    page.locator("#temperature").fill("20")
+    spread = view.data["spread"][0]
+    logs = torch.tensor(spread["log_probs"])
+    hot = (logs / 2.0 - spread["normalisers"][19]).exp()
+    assert [float(t) for t in cells.all_inner_texts()] == pytest.approx(hot[:8].tolist(), abs=1e-3)
+    page.locator("#top-k").fill("3")
+    kept = (hot[:3] / hot[:3].sum()).tolist()
+    assert [float(t) for t in cells.all_inner_texts()][:4] == pytest.approx([*kept, 0], abs=1e-3)
+    page.locator("#top-k").fill("33")
+    page.locator("#top-p").fill("1")
+    assert float(cells.first.inner_text()) <= 1
+    page.get_by_role("button", name="Draw a token").click()
+    assert "Drawn: " in page.locator("#spread-note").inner_text()
+    assert visit(page.url, "file:").locator("#temperature").input_value() == "20"
+    scores = [text for text in page.locator("#tree .number").all_text_contents() if text.startswith("Σ")]
+    assert scores[0] == f"Σ {view.data['nodes'][1]['score']:.2f}".replace("-", "−")
+    assert page.locator("#tree .greedy").count() == len(view.data["greedy"]["nodes"])
+
+
+def test_the_dice_are_rolled(opened, visit):
+    view = pretraining(small(), TEXT)
+    page = opened(view)
+    page.get_by_role("button", name="Roll the dice").click()
+    page.keyboard.press("r")
+    roll = view.data["rolls"]["pieces"][2]
+    losses = page.locator(".losses td:nth-child(4)").all_inner_texts()
+    assert losses == [f"{loss:.3f}" for loss in roll["losses"]]
+    assert page.locator("#sentence li[data-fate]").count() == len(roll["where"])
+    page.get_by_text("Spans", exact=True).click()
+    again = visit(page.url, "file:")
+    spans = view.data["rolls"]["spans"][2]["where"]
+    begun = [place for place in spans if place - 1 not in spans]
+    assert again.locator("#corrupted em").count() == len(begun)
+
+
+def test_a_head_is_seen_before_and_after(opened):
+    view = heads_on_top(ch.load())
+    page = opened(view)
+    assert page.locator("#diagrams svg").count() == 4
+    page.get_by_text("Before fine-tuning").click()
+    shown = page.locator(".answers").first.locator("li span").first.inner_text()
+    assert shown == f"{view.data['diagrams'][0]['before']['answer']['items'][0][1]:.3f}"
+    assert page.url.endswith("#when=before")
+
+
+def test_a_block_is_walked_through_by_keys(opened, visit):
+    view = one_block(small(), TEXT)
+    page = opened(view)
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    lengths = page.locator("#stages .length").all_inner_texts()
+    parts = reversed(view.data["blocks"][1].values())
+    assert lengths == [f"{part['norms'][2]:.2f}" for part in parts]
+    assert visit(page.url, "file:").locator("#layer").input_value() == "1"
+
+
+def test_the_slides_positions_are_drawn(opened, visit):
+    page = opened(position_tables(length=8, width=8))
+    page.get_by_role("button", name="The slide, d = 4").click()
+    rows = [
+        [float(text.replace("−", "-")) for text in row.locator("td").all_inner_texts()]
+        for row in page.locator("#first tr").all()[:3]
+    ]
+    assert rows == [[0, 0, 1, 1], [0.8415, 0.0001, 0.5403, 1], [0.9093, 0.0002, -0.4161, 1]]
+    page.locator("#wide").fill("3")
+    page.locator("#base").fill("2")
+    assert page.locator("#curves path").count() == 4
+    assert visit(page.url, "file:").locator("#wide-shown").inner_text() == "16"

@@ -215,7 +215,7 @@ def test_a_model_of_many_languages_is_told_two(run):
         (["translate", "a"], "translator"),
         (["generate", "a"], "gpt"),
         (["finetune", "instruct"], "gpt"),
-        (["look", "decoding", "a"], "gpt"),
+        (["look", "decoding", "a"], "translator"),
     ],
 )
 def test_what_writes_has_a_built_in_model_of_its_own(run, tmp_path, no_built_in, verb, taken):
@@ -326,9 +326,10 @@ def test_an_abstractive_summary_is_the_built_in_gpts(run, writers, tmp_path):
 
 def test_look_decoding_tells_the_built_in_translator_where_to(run, writers, tmp_path):
     page = tmp_path / "page.html"
-    options = ["-m", "builtin:translator", "--max-new-tokens", 4, "--json", "--overwrite", "--out", page]
+    options = ["--max-new-tokens", 4, "--json", "--overwrite", "--out", page]
     for text, tag in (("Ich gehe", ">>en<<"), (">>fr<< I go", ">>fr<<"), ("I go", ">>de<<")):
         found = json.loads(run("look", "decoding", text, *options)[1])
         assert found["read"][0] == tag
         assert found["read"].count(tag) == 1
-    assert json.loads(run("look", "decoding", "The old house", *options[2:])[1])["source"] is False
+    written = run("look", "decoding", "The old house", "-m", "builtin:gpt", *options)
+    assert json.loads(written[1])["source"] is False

@@ -15,6 +15,7 @@ from clearhead.inside import attention_view as heads
 from clearhead.inside.attention_view import SCALE, pack_weights
 from clearhead.inside.trace import trace, trace_ids
 from inside.encoders import HEADS, encoder, model
+from inside.models import small
 from inside.pages import NASTY, Page
 
 
@@ -43,6 +44,10 @@ def test_the_page_holds_every_weight_of_the_trace_and_the_averages():
         "small": size,
         "layer": 2,
         "head": None,
+        "telling": None,
+        "texts": ["the cat sat on the mat", "it was warm"],
+        "spans": [],
+        "mask": None,
     }
     for index, layer in enumerate(found.layers):
         stored = unpack_weights(b64decode(page.scripts[f"layer-{index}"])).view(HEADS + 1, size, size) / SCALE
@@ -112,3 +117,61 @@ def heads_folder():
     from importlib.resources import files
 
     return files("clearhead.inside") / "pages" / "attention"
+
+
+def test_a_page_opens_at_the_head_that_links_a_pronoun_to_a_word():
+    found = trace(model(), "the cat sat on the mat , it was warm")
+    told = found.heads().data["telling"]
+    it = found.position("it")
+    links = [
+        link
+        for place, token in enumerate(found.tokens[:it])
+        if token in ("cat", "sat", "mat") and it - place >= 2
+        for link in found.links(it, place)
+    ]
+    best = max(links, key=lambda link: link.weight)
+    assert (told["layer"], told["head"], told["token"], told["pronoun"]) == (best.layer, best.head, it, True)
+    assert told["weight"] == pytest.approx(best.weight, abs=1e-3)
+    page = Page(found.heads().html)
+    assert (page.facts["layer"], page.facts["head"]) == (best.layer, best.head)
+
+
+def test_without_a_pronoun_it_is_the_strongest_link_between_words_that_stand_apart():
+    found = trace(model(), "cat , cat house tree")
+    told = found.heads().data["telling"]
+    places = [1, 3, 4, 5]
+    best = max(
+        float(layer.attention(head)[i, j])
+        for layer in found.layers
+        for head in range(HEADS)
+        for i in places
+        for j in places
+        if abs(i - j) >= 2
+    )
+    assert told["weight"] == pytest.approx(best, abs=1e-3)
+    assert told["pronoun"] is False
+
+
+def test_what_is_said_of_the_opening_stays_and_the_rest_is_chosen():
+    found = trace(model(), "cat house tree bird")
+    assert found.heads(1).data["telling"]["layer"] == 1
+    assert found.heads(head=2).data["telling"]["head"] == 2
+    assert found.heads(1, 2).data["telling"] is None
+    assert found.heads(2, None).data["telling"] is None
+    nothing = trace(model(), "hello").heads().data["telling"]
+    assert (nothing["layer"], nothing["head"], nothing["token"]) == (0, 0, None)
+    with pytest.raises(BadInput, match="head 9 does not exist"):
+        found.heads(head=9)
+
+
+def test_a_word_can_be_found_again_in_its_text():
+    text, pair = "The animal was tired", "it slept"
+    found = trace(small(), text, pair)
+    facts = Page(found.heads().html).facts
+    assert facts["mask"] == "[MASK]"
+    for token, span in zip(facts["tokens"], facts["spans"], strict=True):
+        if span is None:
+            assert token.startswith("[")
+        else:
+            which, start, end = span
+            assert facts["texts"][which][start:end].lower() == token.removeprefix("##")

@@ -1,5 +1,6 @@
 """The step view of every decoder: candidates, what was chosen, and where it looked."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,9 +9,9 @@ import torch
 
 import clearhead as ch
 from clearhead.data.batch import Batch
-from clearhead.errors import BadInput
+from clearhead.errors import BadInput, WrongTask
 from clearhead.inside import decoding
-from clearhead.inside.decoding import token_name
+from clearhead.inside.decoding import TEMPERATURES, by_length, token_name
 from pipelines.writers import TEXTS, gpt_folder, translator
 
 SOURCED = ["transformer", "t5", "seq2seq-lstm-additive", "seq2seq-gru-dot"]
@@ -82,3 +83,81 @@ def test_rows_without_a_token_have_a_number():
     tokenizer = ch.load(gpt_folder()).tokenizer
     assert token_name(tokenizer, tokenizer.vocabulary + 7) == f"id {tokenizer.vocabulary + 7}"
     assert token_name(tokenizer, 0) == "<|endoftext|>"
+
+
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq-lstm-additive"])
+def test_running_scores_end_in_the_scores_of_the_texts(kind):
+    data = decoding(translator(kind), TEXTS[0], num_beams=3, max_new_tokens=6).data
+    nodes = data["nodes"]
+    for node in nodes:
+        if node["parent"] is not None:
+            before = nodes[node["parent"]]["score"]
+            assert node["score"] == pytest.approx(
+                before + math.log(node["chance"]), abs=0.3 if node["chance"] < 0.01 else 0.02
+            )
+    last, best = nodes[data["path"][-1]], data["results"][0]
+    assert best["log_prob"] <= last["score"] + 1e-3  # the last token, or the end, is still to come
+
+
+def test_greedy_is_found_in_the_tree_and_judged():
+    model = translator()
+    data = decoding(model, TEXTS[0], num_beams=3, max_new_tokens=6).data
+    alone = decoding(model, TEXTS[0], max_new_tokens=6).data
+    assert alone["greedy"] is None
+    assert data["greedy"]["text"] == alone["results"][0]["text"]
+    assert data["greedy"]["log_prob"] == pytest.approx(alone["results"][0]["log_prob"], abs=1e-3)
+    written = [data["nodes"][i]["token"] for i in data["greedy"]["nodes"][1:]]
+    assert written == [alone["nodes"][i]["token"] for i in alone["path"][1 : len(written) + 1]]
+
+
+def test_a_temperature_counts_every_token_of_the_vocabulary():
+    model = ch.load(gpt_folder())
+    data = decoding(model, TEXTS[0], max_new_tokens=3).data
+    (ids,) = model.generator.ids([TEXTS[0]])
+    batch = Batch.of([ids])
+    with torch.no_grad():
+        logits = model.network("causal_lm", batch.ids, batch.layout)[-1]
+    spread = data["spread"][0]
+    for temperature in (0.5, 1.0, 2.0):
+        expected = (logits / temperature).softmax(-1).sort(descending=True).values[: len(spread["log_probs"])]
+        shift = spread["normalisers"][TEMPERATURES.index(temperature)]
+        shown = (torch.tensor(spread["log_probs"]) / temperature - shift).exp()
+        torch.testing.assert_close(shown, expected, atol=2e-4, rtol=1e-3)
+
+
+def test_the_mean_of_the_heads_is_the_layers_attention():
+    data = decoding(translator(), TEXTS[0], max_new_tokens=5).data
+    for number, heads in zip(data["path"], data["heads"], strict=True):
+        shown = torch.tensor(data["nodes"][number]["attention"])
+        torch.testing.assert_close(torch.tensor(heads).mean(1), shown, atol=1.1e-3, rtol=0)
+
+
+def test_another_model_writes_beside_it():
+    recurrent = translator("seq2seq-lstm-additive")
+    found = decoding(translator(), TEXTS[0], max_new_tokens=6, beside=recurrent).data["beside"]
+    alone = decoding(recurrent, TEXTS[0], max_new_tokens=6).data
+    assert found["text"] == alone["results"][0]["text"]
+    assert found["attention"] == [alone["nodes"][i]["attention"][0] for i in alone["path"]][: len(found["written"])]
+    assert found["bottleneck"] == []
+    narrow = decoding(translator(), TEXTS[0], max_new_tokens=4, beside=translator("seq2seq-gru")).data["beside"]
+    assert (narrow["attention"], len(narrow["bottleneck"])) == ([], 24)
+    with pytest.raises(WrongTask, match="reads no source; give a model that translates"):
+        decoding(translator(), TEXTS[0], beside=ch.load(gpt_folder()))
+
+
+def test_quality_is_measured_by_length():
+    pytest.importorskip("sacrebleu")
+    model = ch.load("builtin:translator")
+    sources = [
+        "Ein Hund läuft.",
+        "Das Kind schläft.",
+        "Ich muss auf den Markt gehen.",
+        "Zwei Männer sitzen auf einer Bank.",
+    ]
+    pairs = [(source, model.translate(source, num_beams=1).text) for source in sources]
+    found = by_length([model], [*pairs[:3], (sources[3], "something else")])
+    assert found["words"] == [[3, 3], [3, 3], [6, 6], [6, 6]]
+    assert found["scores"][0]["chrf"][:3] == [100, 100, 100]
+    assert found["scores"][0]["chrf"][3] < 50
+    with pytest.raises(BadInput, match="3 pairs are too few"):
+        by_length([model], pairs[:3])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from clearhead.errors import BadCheckpoint, BadInput
+from clearhead.errors import BadCheckpoint, BadInput, WrongTask
 from clearhead.inside import position_tables, summed_input
 from clearhead.inside.input_view import embedding_parts
 from clearhead.inside.page import rounded
@@ -100,3 +100,25 @@ def test_numbers_for_a_page():
     assert str(rounded(torch.tensor(-0.00001))) == "0.0"
     with pytest.raises(BadCheckpoint, match="not finite"):
         rounded(torch.tensor([1.0, torch.nan]))
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "albert"])
+def test_without_positions_words_are_a_bag(family):
+    found = position_tables(small(family), length=8, width=8, text="the animal was tired").data["swapped"]
+    assert min(found["alike"]["without"]) >= 0.999
+    assert min(found["alike"]["with"]) < 0.999
+    first, last = found["places"]
+    assert found["order"][first] == last
+    assert found["order"][last] == first
+
+
+def test_a_causal_mask_tells_some_of_the_order():
+    found = position_tables(small("gpt2", None), length=8, width=8, text="the animal was tired").data["swapped"]
+    assert min(found["alike"]["without"]) < 0.999
+
+
+def test_what_cannot_be_swapped_is_said():
+    with pytest.raises(BadInput, match="words change places in a model"):
+        position_tables(text="the animal")
+    with pytest.raises(WrongTask, match="this model has no vectors of positions to show"):
+        position_tables(small("xlnet", None), text="the animal was tired")

@@ -16,18 +16,24 @@ from clearhead.errors import BadInput, NotFound
 from clearhead.inside import (
     by_hand,
     decoding,
+    difference,
+    heads_on_top,
+    lecture_tables,
     live,
+    one_block,
     position_tables,
+    pretraining,
     senses_of,
     summed_input,
     through_layers,
     training_runs,
+    whole_model,
     why,
 )
 from clearhead.inside.by_hand import THINKING_MACHINES, Example
 from clearhead.inside.page import View, message_page
 from clearhead.inside.trace import trace, trace_ids
-from inside.models import small
+from inside.models import small, telling
 from inside.pages import NASTY, Page
 from studio.runs import write_run
 
@@ -45,6 +51,11 @@ def run_named(text):
 
 
 VIEWS = {
+    "model": lambda text: whole_model(small(), text),
+    "pretraining": lambda text: pretraining(small(), text, rolls=2),
+    "heads": lambda text: heads_on_top(telling(), text),
+    "block": lambda text: one_block(small(), text),
+    "tables": lambda _: lecture_tables(),
     "by hand": lambda _: by_hand(),
     "input": lambda text: summed_input(small(), text, "and more"),
     "positions": lambda _: position_tables(small(), length=12, width=8),
@@ -52,6 +63,7 @@ VIEWS = {
     "senses": lambda text: senses_of(small(), "bank", {"a": [text], text: ["the bank"]}),
     "why": lambda text: why(small(head="classes", outputs=2, labels=("no", "yes")), text),
     "decoding": lambda text: decoding(small("gpt2", "causal_lm"), text, num_beams=2, max_new_tokens=4),
+    "difference": lambda text: difference(small(), small(), text, f"{text} too"),
     "step": lambda text: trace(small(), text).step(1, 0, 0),
     "attention": lambda text: trace(small(), text).heads(),
     "runs": run_named,
@@ -138,6 +150,13 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     assert VIEW.save(str(target), overwrite=True) == target
     assert target.read_bytes() == VIEW.html.encode()
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_says_what_it_shows():
+    view = VIEWS["step"](PLAIN)
+    named = view.captioned('a model · "<b>" · 2026-11-18')
+    assert Page(named.html).text.count('a model · "<b>" · 2026-11-18') == 1
+    assert named.html.replace("a model · &quot;&lt;b&gt;&quot; · 2026-11-18", "") == view.html
 
 
 def test_a_failure_while_saving_keeps_the_old_file(tmp_path):

@@ -268,3 +268,24 @@ def test_a_translator_shows_the_attentions_of_its_encoder(family, tmp_path):
     assert_close(found.output, read.last_hidden_state[0], atol=1e-5, rtol=1e-5)
     for layer, wanted in zip(found.layers, read.attentions, strict=True):
         assert_close(layer.weights, wanted[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_step_opens_where_a_head_tells_most():
+    found = trace(model(), "the cat sat on the mat , it was warm")
+    told = found.heads().data["telling"]
+    data = found.step().data
+    assert (data["layer"], data["head"], data["token"]) == (told["layer"], told["head"], told["token"])
+    assert found.step("cat", layer=1).data["token"] == 2
+    assert found.step("cat", layer=1).data["layer"] == 1
+    one = found.layers[data["layer"]]
+    assert_close(torch.tensor(data["added"]), one.contribution(data["head"]), atol=5.1e-4, rtol=0)
+    assert_close(torch.tensor(data["x"]), one.attention_input, atol=5.1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_queries_are_made_of_the_attentions_input(kind):
+    found = trace_ids(encoder(kind), [1, 2, 3, 4])
+    for layer in found.layers:
+        assert layer.attention_input.shape == layer.before.shape
+        if torch.equal(layer.middle, layer.attention_sum) is False:  # post-norm: what enters the block is what is read
+            assert torch.equal(layer.attention_input, layer.before)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from starlette.testclient import TestClient
 
 from built_in import SKILLS
 from clearhead.hub.remote import in_the_box
-from clearhead.inside import by_hand, summed_input, training_runs, why
+from clearhead.inside import by_hand, difference, summed_input, training_runs, why
 from clearhead.inside.trace import trace
 from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Entry
@@ -41,6 +43,8 @@ def values_of(entry: Entry, example=0) -> dict[str, object]:
         values = {"text": TEXT, "use": "classify", "model": "classes"}
     elif entry.path == "/look/step":
         values = {"text": TEXT, "token": "1"}
+    elif entry.path == "/look/heads":
+        values = {"text": TEXT, "model": "classes"}
     elif entry.path == "/use/translate":
         values["model"] = "translates"
     return {"model": MODEL_OF[entry.head], **values}
@@ -308,7 +312,7 @@ def test_who_leaves_early_leaves_no_traceback(client, caplog):
 def test_pages_that_write_take_the_built_in_writers(writers):
     client = TestClient(create_app(), base_url="http://localhost")
     assert client.get("/api/studio").json()["models"] == ["builtin:encoder", "builtin:translator", "builtin:gpt"]
-    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "gpt"), ("/use/translate", "translator")):
+    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "translator"), ("/use/translate", "translator")):
         assert client.get("/api/model", params={"page": page}).json()["name"] == f"builtin:{name}"
     assert client.get("/api/model", params={"page": "/use/fill"}).json()["name"] == "builtin:encoder"
     for entry in (ENTRIES["/use/generate"], ENTRIES["/use/translate"], ENTRIES["/look/decoding"]):
@@ -345,7 +349,84 @@ GIVEN = ("words", "writes", "translates")
 
 def test_where_nothing_writes_a_page_says_so(built_in):
     client = TestClient(create_app(), base_url="http://localhost")
-    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "gpt"), ("/use/translate", "translator")):
+    for page, name in (("/use/generate", "gpt"), ("/look/decoding", "translator"), ("/use/translate", "translator")):
         refused = client.get(f"/api{page}", params={"text": "The old house"})
         assert refused.status_code == 404
-        assert f"this copy of clearhead has no built-in model '{name}'; name a checkpoint" in refused.json()["error"]
+        assert f"this copy of clearhead has no builtin:{name}; start the studio with --model" in refused.json()["error"]
+
+
+def test_without_a_gpt_decoding_shows_the_translator(writers):
+    (writers / "gpt" / "config.json").rename(writers / "gpt" / "away.json")
+    try:
+        client = TestClient(create_app(), base_url="http://localhost")
+        assert client.get("/api/model", params={"page": "/look/decoding"}).json()["name"] == "builtin:translator"
+        assert client.get("/api/look/decoding", params={"text": "Je suis"}).status_code == 200
+        assert client.get("/api/use/generate", params={"text": "Je suis"}).status_code == 404
+    finally:
+        (writers / "gpt" / "away.json").rename(writers / "gpt" / "config.json")
+
+
+# what a picture says of itself, and the doors
+
+
+def test_a_picture_names_its_model_its_text_and_the_day(client):
+    asked = {"text": "the <b>animal</b>", "model": "words", "pair": "it was late"}
+    page = Page(client.get("/picture/attention", params=asked).text)
+    today = date.today().isoformat()
+    assert f"words · “the <b>animal</b>” · “it was late” · {today} · clearhead" in page.text
+    assert "b" not in [tag for tag, _ in page.elements]
+    assert f"words · {today}" in Page(client.get("/picture/positions").text).text
+    assert today in Page(client.get("/picture/by-hand").text).text
+    long = client.get("/picture/input", params={"text": "tired " * 50}).text
+    assert f"“{('tired ' * 50)[:159]}…”" in Page(long).text
+
+
+def test_two_models_are_compared(client):
+    asked = {"text": TEXT, "other": "the animal was late", "model": "words", "model_b": "answers"}
+    found = client.get("/api/look/difference", params=asked)
+    assert found.json() == json.loads(
+        json.dumps(difference(small(), small(**HEADS["answers"]), TEXT, "the animal was late").data)
+    )
+    caption = Page(client.get("/picture/difference", params=asked).text).text
+    assert "words · answers · “the animal was tired” · “the animal was late”" in caption
+    missing = client.get("/api/look/difference", params={"text": TEXT, "model_b": "other"})
+    assert (missing.status_code, "no model 'other'" in missing.json()["error"]) == (404, True)
+
+
+def test_every_chapter_has_a_view_and_values_for_it(client):
+    chapters = client.get("/api/studio").json()["chapters"]
+    assert len(chapters) == 12
+    for path in ("/", "/learn", "/compare", *(f"/learn/{one['name']}" for one in chapters)):
+        assert client.get(path).status_code == 200
+    assert client.get("/learn/cooking").status_code == 404
+    for one in chapters:
+        entry = next(ENTRIES[f"/look/{name}"] for name in one["views"] if f"/look/{name}" in ENTRIES)
+        assert all(one["values"].get(field.name) for field in entry.fields if field.required), one["name"]
+        assert 2 <= len([part for part in one["about"].split(". ") if part]) <= 3
+
+
+def test_a_views_scripts_are_a_module_of_this_package_alone(client):
+    page = client.get("/picture/attention", params={"text": TEXT}).text
+    files = re.search('data-files="([^"]+)"', page).group(1)
+    code = client.get("/module/attention", params={"files": files})
+    assert code.headers["content-type"].startswith("text/javascript")
+    assert Page(page).scripts["code"] in code.text
+    for name, wanted in {
+        "attention": "../../page.py",
+        "%2e%2e": "page.py",
+        "shared": "page.html",
+        "nothing": "main.js",
+        "why": "../attention/data.js",
+    }.items():
+        assert client.get(f"/module/{name}", params={"files": wanted}).status_code == 404
+
+
+@pytest.mark.parametrize("path", [entry.path for entry in PAGES if any(one.kind == "text" for one in entry.fields)])
+def test_512_tokens_are_an_answer_or_a_sentence_and_the_next_is_answered(client, path):
+    entry = ENTRIES[path]
+    long = {one.name: "bank [MASK] " * 255 for one in entry.fields if one.kind == "text" and one.required}
+    answer = client.post(f"/api{path}", json={**values_of(entry), **long})
+    assert answer.status_code in (200, 400), answer.text
+    if answer.status_code == 400:
+        assert "tokens" in answer.json()["error"] or "mask" in answer.json()["error"], answer.text
+    assert client.get("/api/use/fill", params={"text": "the [MASK] was tired"}).status_code == 200

@@ -1,18 +1,34 @@
-"""Attention by hand: every number of a small self-attention, which a page then lets people change."""
+"""Queries, keys and values on one page: by hand, with the slides' numbers, and in one head of a real pass."""
 
-# T words · M width of x · H heads · K width of a head as drawn
+# T words · M width of x · H heads · K width of a head as drawn · D width of a model
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, rounded
+from clearhead.inside.page import View, check_length, page, rounded
 from clearhead.nn.attention import key_value, scaled_dot_product, self_attention
 
-SCRIPTS = ("shared/matrix.js", "algebra.js", "sections.js", "kept.js", "main.js")
+if TYPE_CHECKING:
+    from clearhead.inside.trace import Layer, Trace
+
+SCRIPTS = (
+    "shared/matrix.js",
+    "shared/heatmap.js",
+    "algebra.js",
+    "sections.js",
+    "division.js",
+    "head.js",
+    "kept.js",
+    "main.js",
+)
+LIMIT = 128  # tokens; the page holds three tables of their squares
+FEATURES = 64  # of the vectors of the model's own width
+WIDEST, KEYS = 512, 8  # of the vectors that show what the division is for
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,7 @@ THINKING_MACHINES = Example(
     output=tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]),
     key_width=64,
 )
+TITLE = "Queries, keys, values"
 # Queries over ⟨man, woman, child⟩, keys boy and girl, values over ⟨child, female, male⟩.
 MAPPING: dict[str, Any] = {
     "queries": ["man", "woman"],
@@ -69,6 +86,12 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
     >>> by_hand().data["heads"][0]["weights"][0]
     [0.8808, 0.1192]
     """
+    data = hand_data(example)
+    return View("by-hand", page("qkv", TITLE, SCRIPTS, data | {"drawn": _normal()}), data)
+
+
+def hand_data(example: Example) -> dict[str, Any]:
+    """Every number of the calculation."""
     matrices = {"query": example.query, "key": example.key, "value": example.value}
     q, k, v = (example.x @ matrix for matrix in matrices.values())  # (H, T, K)
     rest = (0, example.key_width - q.shape[-1])
@@ -79,7 +102,7 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
     joined = z.transpose(0, 1).flatten(1)  # (T, H·K)
     plain = example.x @ example.x.mT
     asked, keys, values = (tensor(MAPPING[name]) for name in "qkv")
-    data = {
+    return {
         "words": list(example.words),
         "x": rounded(example.x),
         "key_width": example.key_width,
@@ -95,4 +118,38 @@ def by_hand(example: Example = THINKING_MACHINES) -> View:
         },
         "mapping": MAPPING | {"scores": rounded(asked @ keys.mT), "output": rounded(key_value(asked, keys, values))},
     }
-    return View.of("by-hand", "Attention by hand", SCRIPTS, data)
+
+
+def _normal() -> dict[str, Any]:
+    """A query and keys drawn from N(0, 1): the more features, the larger their products."""
+    rng = torch.Generator().manual_seed(1)
+    q, k = torch.randn(WIDEST, generator=rng), torch.randn(KEYS, WIDEST, generator=rng)
+    return {"q": rounded(q, 2), "k": rounded(k, 2)}
+
+
+def step_view(trace: "Trace", layer: "Layer", head: int, token: int) -> View:
+    """Show how one head computes: query, keys, values, scores, weights; the page opens at this token."""
+    check_length(len(trace.tokens), LIMIT)
+    weights = layer.attention(head)
+    q, k, v = layer.q[head], layer.k[head], layer.v[head]
+    data = {
+        "tokens": trace.tokens,
+        "layer": layer.index,
+        "head": head,
+        "token": token,
+        "turned": layer.rotary,
+        "far": layer.bias is not None,
+        "q": rounded(q, 3),
+        "k": rounded(k, 3),
+        "v": rounded(v, 3),
+        "scores": rounded(q @ k.mT, 3),
+        "scaled": rounded(layer.scores[head], 3),
+        "weights": rounded(weights),
+        "output": rounded(weights @ v, 3),
+        "width": layer.before.shape[-1],
+        "causal": layer.causal,
+        "x": rounded(layer.attention_input[:, :FEATURES], 3),
+        "added": rounded(layer.contribution(head)[:, :FEATURES], 3),
+    }
+    facts = data | {"hand": hand_data(THINKING_MACHINES), "drawn": _normal()}
+    return View("step", page("qkv", TITLE, SCRIPTS, facts), data)

@@ -6,12 +6,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
 
 from clearhead.errors import BadInput, WrongTask, keywords, require
+from clearhead.inside.attention_view import GRAMMAR
 from clearhead.inside.page import View, check_length, cosines, rounded
 from clearhead.inside.trace import encoded
+from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.hooks import evaluating
+from clearhead.nn.layout import Packed
 from clearhead.nn.positions import Rotary, sinusoidal_interleaved, sinusoidal_split
 from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
@@ -77,8 +81,11 @@ def embedding_parts(embeddings: Any, ids: list[int], segments: list[int]) -> dic
 
 
 @keywords
-def position_tables(model: Model | None = None, *, length: int = 64, width: int = 64) -> View:
-    """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too."""
+def position_tables(model: Model | None = None, *, length: int = 64, width: int = 64, text: str | None = None) -> View:
+    """Show ways to write a position as a vector, and how alike the positions are; with a model, its own too.
+
+    With a text as well, two of its words change places, and it is seen what that does with and without positions.
+    """
     fits = 1 < length <= MAX_POSITIONS
     require(fits, f"length={length} positions cannot be shown; choose 2 to {MAX_POSITIONS}", BadInput)
     require(width > 0 and width % 2 == 0, f"width={width} cannot be shown; choose an even number of features", BadInput)
@@ -92,7 +99,57 @@ def position_tables(model: Model | None = None, *, length: int = 64, width: int 
     ]
     if not own or own[0]["features"] != PAIRS:  # whoever sees the model's own rotation needs no second one
         tables.append(_rotary("rotary", Rotary(width, 10000.0, length), length))
-    return View.of("positions", "Positions", SCRIPTS, {"length": length, "tables": tables})
+    require(text is None or model is not None, "words change places in a model; give one with the text", BadInput)
+    swapped = None if model is None or text is None else swap_words(model, text)
+    data = {"length": length, "tables": tables, "swapped": swapped}
+    return View.of("positions", "Positions", ("shared/svg.js", "shared/heatmap.js", "curves.js", "main.js"), data)
+
+
+def swap_words(model: Model, text: str) -> dict[str, Any]:
+    """The first and the last word, but for those of grammar, change places: how alike does each last vector stay?
+
+    With positions, and without: then the model computes with a table of zeros, or turns nothing, and a word does not
+    know its place.
+    """
+    encoding = encoded(model, text)
+    check_length(len(encoding), min(LIMIT, model.encoder.max_length))
+    places = [place for place, span in enumerate(encoding.offsets) if span is not None]
+    require(len(places) > 1, "a text of one token has no two words to swap; write more", BadInput)
+    names = {place: encoding.tokens[place].lstrip("Ġ▁").casefold() for place in places}
+    telling = [place for place, name in names.items() if name.isalpha() and name not in GRAMMAR.split()]
+    swapped = telling if len(telling) > 1 else places
+    first, last = swapped[0], swapped[-1]
+    order = list(range(len(encoding)))
+    order[first], order[last] = last, first
+    encoder: Any = model.encoder
+    named = {name: value for name, value in [*encoder.named_parameters(), *encoder.named_buffers()] if _placing(name)}
+    told = (
+        "this model knows distances, not positions, and cannot do without; choose one with learned or rotary positions"
+    )
+    require(bool(named) and not isinstance(encoder, EncoderDecoder), told, WrongTask)
+    nowhere = {
+        name: torch.ones_like(value) if name.endswith("cos") else torch.zeros_like(value)
+        for name, value in named.items()
+    }
+    ids, segments = torch.tensor(encoding.ids), torch.tensor(encoding.segments)
+    layout = Packed.of([len(encoding)], model.device)
+
+    def states(which: list[int], changed: dict[str, Tensor]) -> Tensor:
+        given = (ids[which].to(model.device), layout, segments[which].to(model.device))
+        with torch.no_grad(), evaluating(encoder):
+            return torch.func.functional_call(encoder, changed, given).float().cpu()
+
+    straight = list(range(len(encoding)))
+    alike = {}
+    for name, changed in (("with", {}), ("without", nowhere)):
+        before, after = states(straight, changed), states(order, changed)
+        # a word is compared with itself, where it stands now
+        alike[name] = rounded(cosine_similarity(before, after[order], dim=-1), 3)
+    return {"tokens": encoding.tokens, "places": [first, last], "order": order, "alike": alike}
+
+
+def _placing(name: str) -> bool:
+    return name.endswith(("position.weight", "rotary.cos", "rotary.sin"))
 
 
 def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:

@@ -1,4 +1,18 @@
-"""Views: self-contained HTML pages for a file, a browser or a notebook, and the numbers that go into them."""
+"""Views: self-contained HTML pages for a file, a browser or a notebook, and the numbers that go into them.
+
+The studio draws the same page without a frame, in a shadow root of its own page. A view's scripts therefore run as one
+function, to which `document`, `window`, `location`, `history`, `matchMedia`, `addEventListener`, `parent` and `Path2D`
+are given, and they may rely on this:
+- `document` finds what is in the view (by id, by selector) and makes elements; `document.body` and
+  `document.documentElement` are the element round the view; keys reach a listener on it while the view is in use.
+- What is chosen stands in `location.hash`, as `remember` and `remembered` of shared/base.js have it. `layer`, `head`
+  and `token` are whole numbers from 0 in every view, since the studio hands them on from one view to the next, and to
+  the same view of another text. On "hashchange" a view that listens shows what the address says; another is drawn anew.
+- Canvases are prepared by `prepare`, drawings made of elements by `drawn`: so they are exported as vectors.
+- `<main>` is an ordinary element there, and the brand and the h1 are left out, since the studio has its own.
+  `@media (max-width: …)` asks for the width of the view, not of the window.
+No script may load anything, write markup, or hang a handler on an attribute.
+"""
 
 import html
 import json
@@ -9,7 +23,7 @@ import tempfile
 import webbrowser
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +38,7 @@ from clearhead.io import write_text
 
 log = logging.getLogger(__name__)
 HOME = files("clearhead.inside")
+_CAPTION = '<p class="made">{}</p>'
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,10 @@ class View:
     def of(cls, name: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> "View":
         """Make the page of `pages/<name>`, which shows these data."""
         return cls(name, page(name, title, scripts, data), data)
+
+    def captioned(self, caption: str) -> "View":
+        """The same page with a line at its end that says what it shows: the model, the text, the date."""
+        return replace(self, html=self.html.replace(_CAPTION.format(""), _CAPTION.format(html.escape(caption)), 1))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the page, whole or not at all; a file that is there is refused, or with `overwrite` replaced."""
@@ -106,22 +125,21 @@ def page(
     The scripts run in this order, after the common one; "shared/…" are those that several pages use.
     """
 
-    def read(*names: str) -> str:
-        return "\n".join(HOME.joinpath("pages", one).read_text(encoding="utf-8") for one in names)
-
     own = [f"{name}/style.css"] if HOME.joinpath("pages", name, "style.css").is_file() else []
-    style = read("shared/base.css", "shared/parts.css", *own)
-    script = read("shared/base.js", *(one if "/" in one else f"{name}/{one}" for one in scripts))
+    style = _read("shared/base.css", "shared/parts.css", *own)
+    script = _code(name, scripts)
     # only these two texts may run or style anything, whatever else finds its way into the page
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return Template(read("shared/page.html")).substitute(
+    return Template(_read("shared/page.html")).substitute(
         title=html.escape(title),
         policy=policy,
         style=style,
-        body=read(f"{name}/body.html"),
+        body=_read(f"{name}/body.html"),
+        name=name,
+        files=",".join(scripts),
         script=script,
         # no string in it can end the script element or open a comment
         facts=json.dumps(facts).replace("<", "\\u003c"),
@@ -130,6 +148,26 @@ def page(
             for one, data in (chunks or {}).items()
         ),
     )
+
+
+def module(name: str, scripts: Sequence[str]) -> str:
+    """The scripts of a page as a module for the studio, whose `draw` is given what they take for their document."""
+    known = {one.name for one in HOME.joinpath("pages").iterdir()}
+    require(name in known, f"there is no view {name[:40]!r}", NotFound)
+    there = {f"{folder}/{one.name}" for folder in (name, "shared") for one in HOME.joinpath("pages", folder).iterdir()}
+    for one in scripts:
+        wanted = one if "/" in one else f"{name}/{one}"
+        require(wanted in there and one.endswith(".js"), f"the view {name!r} has no script {one[:40]!r}", NotFound)
+    given = "document, window, location, history, matchMedia, addEventListener, parent, Path2D"
+    return f"export async function draw({{ {given} }}) {{\n{_code(name, scripts)}\n}}\n"
+
+
+def _read(*names: str) -> str:
+    return "\n".join(HOME.joinpath("pages", one).read_text(encoding="utf-8") for one in names)
+
+
+def _code(name: str, scripts: Sequence[str]) -> str:
+    return _read("shared/base.js", *(one if "/" in one else f"{name}/{one}" for one in scripts))
 
 
 def _digest(text: str) -> str:

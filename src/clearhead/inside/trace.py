@@ -3,16 +3,17 @@
 # T tokens · D width · H heads · K head width
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.errors import BadInput, keywords, require
 from clearhead.hub.checkpoint import export_tokenizer
-from clearhead.inside.attention_view import heads_view, step_view
+from clearhead.inside.attention_view import Telling, heads_view, telling_head
+from clearhead.inside.by_hand import step_view
 from clearhead.inside.page import View
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
 from clearhead.nn.decoder import EncoderDecoder
@@ -39,6 +40,9 @@ class Layer:
     window: int | None  # how far a token attends to either side
     head_output: Tensor  # (H, T, K), weights · v
     output_matrix: Tensor  # (D, H·K), W^O
+    attention_input: (
+        Tensor  # (T, D), what queries, keys and values are made of: `before`, normalised where it is pre-norm
+    )
     attention_output: Tensor  # (T, D), all heads side by side times W^O, plus the bias
     attention_sum: Tensor  # (T, D)
     middle: Tensor  # (T, D)
@@ -125,23 +129,41 @@ class Trace:
     embeddings: Tensor
     layers: list[Layer]
     output: Tensor
+    texts: tuple[str, ...] = ()  # what was read, if it was text
+    spans: tuple[tuple[int, int, int] | None, ...] = ()  # of each token: which text, and its characters there
+    mask: str | None = None  # what stands for a hidden word
 
     def attention(self, layer: int, head: int) -> Tensor:
         """One head's weights: (T, T), row = the token that looks, column = the token that is looked at."""
         return self._layer(layer).attention(head)
 
-    def heads(self, layer: int = 0, head: int | None = 0) -> View:
+    def heads(self, layer: int | None = None, head: int | Literal["telling"] | None = "telling") -> View:
         """Show the weights of all layers and heads as one page.
 
-        It opens at this layer and head; None is the average of the layer's heads.
+        It opens at this layer and head; None is the average of the layer's heads. What is left open is chosen: the
+        head that tells most about the words, and the page says why.
         """
-        if head is not None:
-            self._layer(layer).check_head(head)
-        return heads_view(self, self._layer(layer).index, head)
+        layers = range(len(self.layers)) if layer is None else [self._layer(layer).index]
+        chosen = None if head == "telling" else head
+        for one in layers:
+            self._layer(one).check_head(chosen or 0)
+        if head is None or (chosen is not None and layer is not None):
+            return heads_view(self, layers[0], chosen)
+        found = telling_head(self, layers, chosen)
+        return heads_view(self, found.layer, found.head, found)
 
-    def step(self, token: int | str, layer: int, head: int) -> View:
-        """Show one head's numbers as a page: query, keys, values, scores, weights; it opens at this token."""
-        return step_view(self, self._layer(layer), head, self.position(token))
+    def step(self, token: int | str | None = None, layer: int | None = None, head: int | None = None) -> View:
+        """Show one head's numbers as a page: query, keys, values, scores, weights; it opens at this token.
+
+        What is left open is chosen as for `heads`: the head that tells most, and the token that looks there.
+        """
+        layers = range(len(self.layers)) if layer is None else [self._layer(layer).index]
+        for one in layers:
+            self._layer(one).check_head(head or 0)
+        said = layer is not None and head is not None and token is not None
+        told = Telling(layer or 0, head or 0) if said else telling_head(self, layers, head)
+        place = self.position(token if token is not None else told.token or 0)
+        return step_view(self, self._layer(told.layer), told.head, place)
 
     def links(self, source: int | str, target: int | str) -> list[Link]:
         """Every head with the weight by which source looks at target, the strongest first."""
@@ -189,9 +211,24 @@ def trace(model: Model, text: str, pair: str | None = None) -> Trace:
     Trace(5 tokens, 12 layers × 6 heads: [CLS] be alert ! [SEP])
     """
     encoding = encoded(model, text, pair)
-    second = encoding.parts[1].start if pair is not None else len(encoding.ids)
-    sides = [int(position >= second) for position in range(len(encoding.ids))]
-    return trace_ids(model.encoder, encoding.ids, encoding.segments, encoding.tokens, sides)
+    sides = sides_of(encoding, pair is not None)
+    found = trace_ids(model.encoder, encoding.ids, encoding.segments, encoding.tokens, sides)
+    texts = (text,) if pair is None else (text, pair)
+    return replace(found, texts=texts, spans=_spans(encoding), mask=getattr(model.tokenizer, "special", {}).get("mask"))
+
+
+def _spans(encoding: Encoding) -> tuple[tuple[int, int, int] | None, ...]:
+    found = []
+    for place, span in enumerate(getattr(encoding, "offsets", ())):
+        part = encoding.part_of(place)
+        found.append(None if span is None or part is None else (part, *span))
+    return tuple(found)
+
+
+def sides_of(encoding: Encoding, paired: bool) -> list[int]:
+    """Which of the two texts each token is of: 0 up to the end of the first, 1 from the second on."""
+    second = encoding.parts[1].start if paired else len(encoding.ids)
+    return [int(position >= second) for position in range(len(encoding.ids))]
 
 
 def encoded(model: Model, text: str, pair: str | None = None) -> Encoding:
@@ -260,7 +297,7 @@ def _layers(calls: Sequence[Call], names: dict[nn.Module, str]) -> list[Layer]:
 
 def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
     attend, norm_1, norm_2 = parts["attention.attend"], parts["norm_1"], parts["norm_2"]
-    q, k, v = (_heads_first(x) for x in attend.inputs[:3])
+    q, k, v = (heads_first(x) for x in attend.inputs[:3])
     bias = attend.inputs[5] if len(attend.inputs) > 5 else None
     # a pre-norm block normalises the very tensor that enters it, a post-norm block the sum
     pre_norm = norm_1.inputs[0] is block.inputs[0]
@@ -272,8 +309,9 @@ def _layer(index: int, parts: dict[str, Call], block: Call) -> Layer:
         k=k,
         v=v,
         window=getattr(attend.module, "window", None),
-        head_output=_heads_first(attend.output),
+        head_output=heads_first(attend.output),
         output_matrix=_matrix(block.module.get_submodule("attention.output")),
+        attention_input=_plain(parts["attention"].inputs[0]),
         attention_output=_plain(parts["attention"].output),
         attention_sum=_plain(attention_sum),
         middle=_plain(attention_sum if pre_norm else norm_1.output),
@@ -290,8 +328,8 @@ def _plain(x: Tensor) -> Tensor:
     return x.detach().float().cpu()
 
 
-def _heads_first(x: Any) -> Tensor:
-    # (T, H, K) -> (H, T, K); what lays texts out in rectangles has (1, T, H, K)
+def heads_first(x: Any) -> Tensor:
+    """(T, H, K) -> (H, T, K), float32 on the CPU; what lays texts out in rectangles has (1, T, H, K)."""
     return _plain(x).flatten(0, -3).transpose(0, 1)
 
 

@@ -18,6 +18,13 @@ function render({ model, el }) {
       model.save_changes();
     }, 400);
   });
+  // a picture may ask for another text, such as its own with a word masked
+  addEventListener("message", ({ source, data }) => {
+    if (source !== frame.contentWindow || data?.clearhead !== "ask" || typeof data.values?.text !== "string") return;
+    model.set("text", data.values.text);
+    model.save_changes();
+    write();
+  });
   const show = () => {
     frame.srcdoc = model.get("page");
     frame.hidden = !model.get("page");

@@ -14,7 +14,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clearhead.errors import ClearheadError, NotFound
-from clearhead.inside.page import message_page
+from clearhead.inside.page import message_page, module
+from clearhead.io import read_json
 from clearhead.serve.waiting import for_client
 from clearhead.studio.pages import ENTRIES
 from clearhead.studio.registry import Registry
@@ -24,6 +25,9 @@ from clearhead.studio.worker import DEADLINE, Backend, Failure, Late, StudioProc
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STATUS = {NotFound: 404, BodyTooLarge: 413, Failure: 500, Unavailable: 503, Late: 504}
 HOMES = ("/", "/studio")  # where the service has the first for programs, the second is there
+# the hour of a lecturer: each chapter names its views, of which the first that is there is taken, and what they show
+CHAPTERS: list[dict[str, Any]] = read_json(Path(__file__).with_name("chapters.json"))
+DOORS = ("/learn", "/compare", *(f"/learn/{chapter['name']}" for chapter in CHAPTERS))
 
 
 def create_app(
@@ -40,21 +44,32 @@ def create_app(
     seconds, unless there is a `backend` that does.
     """
     registry = Registry(models, runs)  # for its names: the models are loaded where they compute
-    return Studio(registry, backend or StudioProcess(models, runs, deadline=deadline), hosts)
+    return Studio(registry, backend or StudioProcess(models, runs, deadline=deadline), hosts, deadline)
 
 
 class Studio:
     """The studio as an ASGI application, and as one that a service has beside its own (see `serve.app.Room`)."""
 
-    paths = (*HOMES, "/static/{name}", "/api/studio", "/api/model", "/api/{kind}/{name}", "/picture/{name}", *ENTRIES)
+    paths = (
+        *HOMES,
+        "/static/{name}",
+        "/module/{name}",
+        "/api/studio",
+        "/api/model",
+        "/api/{kind}/{name}",
+        "/picture/{name}",
+        *ENTRIES,
+    )
 
-    def __init__(self, registry: Registry, backend: Backend, hosts: Sequence[str]) -> None:
+    def __init__(self, registry: Registry, backend: Backend, hosts: Sequence[str], deadline: float) -> None:
         self._registry = registry
+        self._deadline = deadline
         self._backend = backend
         self._static = _static_files()
         app = Starlette(
             routes=[
                 Route("/static/{name}", self._asset),
+                Route("/module/{name}", self._module),
                 Route("/api/studio", self._studio),
                 Route("/api/model", self._model),
                 Route("/api/{kind:str}/{name:str}", self._answer, methods=["GET", "POST"]),
@@ -87,7 +102,7 @@ class Studio:
             await self.stop()
 
     async def _shell(self, request: Request) -> Response:
-        known = request.url.path in HOMES or request.url.path in ENTRIES
+        known = request.url.path in (*HOMES, *DOORS, *ENTRIES)
         return Response(self._static["index.html"], 200 if known else 404, media_type="text/html")
 
     async def _asset(self, request: Request) -> Response:
@@ -96,9 +111,15 @@ class Studio:
             raise HTTPException(404, f"there is no file {name[:80]!r} here")
         return Response(self._static[name], media_type=MEDIA_TYPES[Path(name).suffix])
 
+    async def _module(self, request: Request) -> Response:
+        scripts = request.query_params.get("files", "")
+        code = module(request.path_params["name"], [one for one in scripts.split(",") if one])
+        return Response(code, media_type=MEDIA_TYPES[".js"])
+
     async def _studio(self, request: Request) -> Response:
         entries = [entry.to_dict() for entry in ENTRIES.values()]
-        return Answered({"models": self._registry.models, "runs": len(self._registry.runs), "entries": entries})
+        facts = {"models": self._registry.models, "runs": len(self._registry.runs), "deadline": self._deadline}
+        return Answered({**facts, "entries": entries, "chapters": CHAPTERS})
 
     async def _model(self, request: Request) -> Response:
         asked = dict(request.query_params)

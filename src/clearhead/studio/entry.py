@@ -70,7 +70,7 @@ class Entry:
     call: Callable[..., Answer]
     fields: Sequence[Field] = ()
     title: str = ""  # else the last part of the path
-    needs: Literal["model", "maybe model", "runs", "nothing"] = "model"
+    needs: Literal["model", "two models", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
     use: str | None = None  # for which there is a built-in model of its own
 
@@ -81,7 +81,7 @@ class Entry:
 
     @property
     def examples(self) -> list[dict[str, Any]]:
-        """What is one click away: a label, the values, and the skill or the built-in model if it needs one."""
+        """What is one click away: a label, the values, perhaps a skill or a model, and what the lectures expect."""
         return EXAMPLES.get(self.path, [])
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,5 +95,5 @@ class Entry:
             "head": self.head,
             "use": self.use,
             "fields": [asdict(field) for field in self.fields],
-            "examples": [{"skill": None, "model": None, **example} for example in self.examples],
+            "examples": [{"skill": None, "model": None, "expects": None, **example} for example in self.examples],
         }

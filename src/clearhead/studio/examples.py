@@ -10,8 +10,12 @@ from clearhead.io import read_json
 # A label, the values, and for a model with skills perhaps the skill, "" being the use's own.
 # The layer and head of /look/step are those at which the built-in model links "it" to "animal".
 _READ: dict[str, list[dict[str, Any]]] = read_json(Path(__file__).with_name("examples.json"))
+_ANIMAL = _READ["/look/step"][0]["values"]["text"]
 EXAMPLES = {
     **_READ,
+    "/look/difference": [
+        {"label": "tired, wide", "values": {"text": _ANIMAL, "other": _ANIMAL.replace("tired", "wide")}},
+    ],
     # a question and its passage are two texts that look at one another
     "/look/attention": [
         *_READ["/look/layers"],

@@ -10,13 +10,19 @@ from clearhead.data.batch import Batch
 from clearhead.data.documents import Document
 from clearhead.errors import BadInput, InputTooLong, NotFound, require
 from clearhead.inside.attribution import Use
+from clearhead.inside.block_view import one_block
 from clearhead.inside.by_hand import by_hand
 from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
 from clearhead.inside.decoding import decoding
+from clearhead.inside.difference import difference
 from clearhead.inside.faithfulness import why
+from clearhead.inside.heads_view import heads_on_top
 from clearhead.inside.input_view import MAX_POSITIONS, position_tables, summed_input
 from clearhead.inside.layers import through_layers
+from clearhead.inside.lecture_tables import lecture_tables
+from clearhead.inside.model_view import whole_model
 from clearhead.inside.page import View, rounded
+from clearhead.inside.pretraining_view import pretraining
 from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import senses_of
 from clearhead.inside.trace import trace
@@ -34,6 +40,12 @@ def _attention(model: Model, text: str, pair: str | None) -> View:
 
 def _step(model: Model, text: str, token: str, layer: int, head: int) -> View:
     return trace(model, text).step(int(token) if token.isdecimal() else token, layer, head)
+
+
+def _qkv(model: Model | None, text: str | None, token: str | None, layer: int | None, head: int | None) -> View:
+    if model is None or text is None:
+        return by_hand()
+    return trace(model, text).step(int(token) if token and token.isdecimal() else token, layer, head)
 
 
 def _map(model: Model, word: str, texts: str | None) -> View:
@@ -154,6 +166,12 @@ POSITIONS = Field("length", "Positions", "number", default=64, least=2, most=MAX
 TOKEN = Field("token", "Token: a word, or its number", default="1")
 LAYER = Field("layer", "Layer", "number", default=0)
 HEAD = Field("head", "Head", "number", default=0)
+OWN_TEXT = Field("text", "Text (else the slides' numbers alone)", "text")
+OWN_TOKEN = Field("token", "Token: a word, or its number (else a telling one)")
+OWN_LAYER = Field("layer", "Layer (else the most telling)", "number")
+OWN_HEAD = Field("head", "Head (else the most telling)", "number")
+OWN_TEXTS_OF_HEADS = Field("text", "Text (else the lectures')", "text")
+SWAPPED = Field("text", "Text of which two words change places (needs a model)", "text")
 USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
 DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
@@ -172,42 +190,110 @@ FIRST = Field("first", "First text", "text", required=True)
 SECOND = Field("second", "Second text", "text", required=True)
 QUERY = Field("query", "Query", required=True)
 DOCUMENTS = Field("documents", "Documents, with empty lines between them", "text", required=True)
+OTHER = Field("other", "The text of B (if another)", "text")
+OTHER_PAIR = Field("other_pair", "Its second text (if any)", "text")
 METHOD = Field("method", "By", choices=("hybrid", "vectors", "bm25"), default="hybrid")
 SENTENCES = Field("sentences", "Sentences", "number", default=3, least=1, most=50)
 
 PAGES = (
-    Entry("/look/by-hand", "How does attention compute?", by_hand, title="Attention by hand", needs="nothing"),
+    Entry("/look/model", "What does the whole model do to a text?", whole_model, (TEXT, PAIR), title="The whole model"),
+    Entry(
+        "/look/qkv",
+        "What are queries, keys and values?",
+        _qkv,
+        (OWN_TEXT, OWN_TOKEN, OWN_LAYER, OWN_HEAD),
+        title="Q·K·V",
+        needs="maybe model",
+    ),
+    Entry("/look/by-hand", "How does attention compute?", by_hand, title="By hand", needs="nothing"),
     Entry("/look/input", "What does a model read?", summed_input, (TEXT, PAIR)),
-    Entry("/look/positions", "How is a position written?", position_tables, (POSITIONS,), needs="maybe model"),
+    Entry("/look/positions", "How is a position written?", position_tables, (POSITIONS, SWAPPED), needs="maybe model"),
     Entry("/look/attention", "Who looks at whom?", _attention, (TEXT, PAIR)),
     Entry("/look/step", "What does one head do to one token?", _step, (TEXT, TOKEN, LAYER, HEAD), title="One token"),
+    Entry(
+        "/look/pretraining", "How is a model pre-trained?", pretraining, (TEXT,), title="Pre-training", head="masked_lm"
+    ),
+    Entry(
+        "/look/heads",
+        "What stands on top of an encoder?",
+        heads_on_top,
+        (OWN_TEXTS_OF_HEADS, PAIR),
+        title="Heads on top",
+    ),
+    Entry("/look/block", "What does one block do?", one_block, (TEXT, PAIR, LAYER), title="One block"),
     Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR)),
-    Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Map of senses"),
-    Entry("/look/why", "Why this answer?", _why, (WHY_TEXT, PAIR, USE, TARGET)),
+    Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Senses"),
+    Entry("/look/why", "Why this answer?", _why, (WHY_TEXT, PAIR, USE, TARGET), title="Why this answer"),
     Entry(
         "/look/decoding",
         "How does a model write?",
         _decoding,
         (TEXT, DRAWN_BEAMS, DRAWN_TOKENS),
-        title="Word by word",
+        title="Decoding",
         head="causal_lm",
-        use="generate",
+        use="translate",
+    ),
+    Entry("/look/tables", "How good are such models?", lecture_tables, title="Tables of the lectures", needs="nothing"),
+    Entry(
+        "/look/difference",
+        "What is different?",
+        difference,
+        (TEXT, PAIR, OTHER, OTHER_PAIR),
+        needs="two models",
     ),
     Entry("/look/runs", "How is training going?", _runs, needs="runs"),
-    Entry("/use/fill", "Which word stands behind the mask?", _fill, (TEXT, TOP, CANDIDATES), head="masked_lm"),
-    Entry("/use/ask", "Where in a text is the answer?", _ask, (QUESTION, CONTEXT, TOP), head="span"),
-    Entry("/use/tag", "Which names are in a text?", _tag, (TEXT,), head="tags"),
-    Entry("/use/classify", "Which class does a text belong to?", _classify, (TEXT, LABELS), head="classes"),
-    Entry("/use/compare", "How do two texts relate?", _compare, (FIRST, SECOND), head="classes"),
-    Entry("/use/follows", "Does one text follow the other?", _follows, (FIRST, SECOND), head="next_sentence"),
-    Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP)),
-    Entry("/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES)),
-    Entry("/use/senses", "What does a word mean in each place?", _senses, (WORD, TEXTS)),
+    Entry(
+        "/use/fill",
+        "Which word stands behind the mask?",
+        _fill,
+        (TEXT, TOP, CANDIDATES),
+        head="masked_lm",
+        title="Fill-mask",
+    ),
+    Entry(
+        "/use/ask",
+        "Where in a text is the answer?",
+        _ask,
+        (QUESTION, CONTEXT, TOP),
+        head="span",
+        title="Question answering",
+    ),
+    Entry("/use/tag", "Which names are in a text?", _tag, (TEXT,), head="tags", title="NER"),
+    Entry(
+        "/use/classify",
+        "Which class does a text belong to?",
+        _classify,
+        (TEXT, LABELS),
+        head="classes",
+        title="Text classification",
+    ),
+    Entry(
+        "/use/compare",
+        "How do two texts relate?",
+        _compare,
+        (FIRST, SECOND),
+        head="classes",
+        title="Natural language inference",
+    ),
+    Entry(
+        "/use/follows",
+        "Does one text follow the other?",
+        _follows,
+        (FIRST, SECOND),
+        head="next_sentence",
+        title="Next sentence",
+    ),
+    Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP), title="Search"),
+    Entry(
+        "/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES), title="Summarisation"
+    ),
+    Entry("/use/senses", "What does a word mean in each place?", _senses, (WORD, TEXTS), title="Word senses"),
     Entry(
         "/use/generate",
         "How might a text go on?",
         _generate,
         (TEXT, NEW_TOKENS, BEAMS, SEED),
+        title="Text generation",
         head="causal_lm",
         use="generate",
     ),
@@ -216,6 +302,7 @@ PAGES = (
         "What is it in the other language?",
         _translate,
         (TEXT, SRC_LANG, TGT_LANG, BEAMS),
+        title="Translation",
         head="causal_lm",
         use="translate",
     ),

@@ -3,11 +3,12 @@
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from clearhead.errors import NotFound, require
-from clearhead.hub.remote import find, in_the_box, unasked
+from clearhead.hub.remote import in_the_box, unasked
 from clearhead.inside.page import View
 from clearhead.pipelines.model import Model, load
 from clearhead.studio.entry import Answer, Entry, parse
@@ -47,27 +48,39 @@ class Registry:
             "parameters": model.parameters,
             "heads": list(getattr(model.network, "heads", ())),  # a recurrent network has none
             "labels": list(model.labels or ()),
+            "writes": "" if not model.writes else "translate" if model.generator.sourced else "generate",
             "skills": skills,
         }
 
     def answer(self, entry: Entry, given: Mapping[str, object]) -> Answer:
         """Call an entry with the values of a request; a view that was made a moment ago is not made again."""
-        wanted = dict(given)
-        name, skill = wanted.pop("model", None), wanted.pop("skill", None)
-        values = parse(entry.fields, wanted)
+        chosen, values = _apart(entry, given)
         if entry.needs == "runs":
             return entry.call(self.runs, **values)
-        key = json.dumps([entry.path, name, skill, values])
+        key = json.dumps([entry.path, chosen, values])
         with self._lock:
             found: Answer | None = self._views.pop(key, None)
             if found is None:
-                model = () if entry.needs == "nothing" else (self._model_for(entry, name, skill),)
-                found = entry.call(*model, **values)
+                models = () if entry.needs == "nothing" else (self._model_for(entry, *one) for one in chosen)
+                found = entry.call(*models, **values)
             if isinstance(found, View):
                 self._views[key] = found
                 if len(self._views) > CACHED:
                     del self._views[next(iter(self._views))]
             return found
+
+    def caption(self, entry: Entry, given: Mapping[str, object]) -> str:
+        """What a picture shows, in a line: the model with its skill, the texts, the date."""
+        chosen, values = _apart(entry, given)
+        parts = []
+        if entry.needs not in ("nothing", "runs"):
+            with self._lock:
+                parts = [
+                    f"{name or self._default(entry)}{f', skill {skill}' if skill else ''}" for name, skill in chosen
+                ]
+        texts = [field.name for field in entry.fields if field.kind != "number" and not field.choices]
+        parts += [f"“{_short(str(values[name]))}”" for name in texts if values[name]]
+        return " · ".join([*dict.fromkeys(parts), f"{date.today().isoformat()}", "clearhead"])
 
     def _model_for(self, entry: Entry, name: object, skill: object) -> Model | None:
         try:
@@ -85,8 +98,15 @@ class Registry:
             model = self._model(name, None)
             if model.writes and (entry.use != "translate" or model.generator.sourced):
                 return name
-        find(unasked(entry.use))  # says what to do where this copy has none
-        return unasked(entry.use)
+        if unasked(entry.use) in self._sources:
+            return unasked(entry.use)
+        # what is written word by word may as well be a translation
+        if entry.kind == "look" and unasked("translate") in self._sources:
+            return unasked("translate")
+        told = f"no model here goes on with a text: this copy of clearhead has no {unasked(entry.use)}"
+        if entry.use == "translate":
+            told = f"no model here translates: this copy of clearhead has no {unasked(entry.use)}"
+        raise NotFound(f"{told}; start the studio with --model and the folder or hub name of one that can")
 
     def _model(self, name: object, skill: object) -> Model:
         """Load a model, or take the one that was loaded before; if a skill is named, with it."""
@@ -104,6 +124,20 @@ class Registry:
         known = ", ".join(model.skills) or "none"
         require(str(skill) in model.skills, f"{chosen} has no skill {str(skill)[:80]!r}; it has {known}", NotFound)
         return model.skill(str(skill))
+
+
+def _apart(entry: Entry, given: Mapping[str, object]) -> tuple[list[tuple[object, object]], dict[str, Any]]:
+    """The model and skill of a request, or both of them where two are compared, and the values of its fields."""
+    wanted = dict(given)
+    chosen = [(wanted.pop("model", None), wanted.pop("skill", None))]
+    if entry.needs == "two models":
+        chosen.append((wanted.pop("model_b", None), wanted.pop("skill_b", None)))
+    return chosen, parse(entry.fields, wanted)
+
+
+def _short(text: str, most: int = 160) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _named(sources: Sequence[str]) -> dict[str, str]:

@@ -108,7 +108,9 @@ def compute(registry: Registry, wanted: Wanted, path: str, given: Mapping[str, o
     found = registry.answer(ENTRIES[path], given)
     if wanted == "data":
         return as_json(found.data if isinstance(found, View) else found)
-    return (found.html if isinstance(found, View) else message_page("this page has no picture")).encode()
+    if not isinstance(found, View):
+        return message_page("this page has no picture").encode()
+    return found.captioned(registry.caption(ENTRIES[path], given)).html.encode()
 
 
 # ---- the worker's side --------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-// The address holds what was asked, so that a link reproduces the picture; after the # stands what was chosen in it.
+// The address holds what was asked, and after the # what was chosen in the picture: every state is an entry of the history.
 
 export const LONGEST = 30000; // characters; servers refuse an address that is much longer
-
-export const given = new URLSearchParams(location.search);
+const TOGETHER = 700; // milliseconds; the moves of one hand are one entry
 
 // values without the empty ones, as the question mark of an address
 export function written(values) {
@@ -10,10 +9,30 @@ export function written(values) {
   return new URLSearchParams(filled.map(([name, value]) => [name, String(value)])).toString();
 }
 
-// whether the address could take the values
-export function remember(values, hash = "") {
-  const text = written(values);
-  const fits = text.length <= LONGEST;
-  history.replaceState(null, "", location.pathname + (fits && text ? `?${text}` : "") + hash);
-  return fits;
+// where we are: the texts that an address could not take are in the entry itself
+export function place() {
+  const values = history.state?.values ?? Object.fromEntries(new URLSearchParams(location.search));
+  return { path: location.pathname, values, hash: location.hash };
+}
+
+export const fits = (values) => written(values).length <= LONGEST;
+
+export function linkTo({ path, values = {}, hash = "" }) {
+  const words = fits(values) ? written(values) : "";
+  return path + (words && `?${words}`) + (hash === "#" ? "" : hash);
+}
+
+export function go(next, { replace = false } = {}) {
+  const state = fits(next.values ?? {}) ? null : { values: next.values };
+  history[replace ? "replaceState" : "pushState"](state, "", linkTo(next));
+}
+
+let moved = 0;
+
+// what was chosen in a picture; a slider that is drawn along makes one entry
+export function move(hash, { replace = false } = {}) {
+  const now = Date.now();
+  const along = now - moved < TOGETHER;
+  go({ ...place(), hash }, { replace: replace || along });
+  if (!replace) moved = now;
 }

@@ -11,16 +11,29 @@ export function element(tag, properties = {}, ...children) {
 
 export const SILENT = "The studio does not answer; is it still running?";
 
+async function asked(path, options) {
+  return fetch(path, options).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error(SILENT);
+  });
+}
+
 // what the studio answers to a program; its sentence is thrown where it refuses
-export async function ask(path, given = null) {
+export async function ask(path, given = null, signal = null) {
   const headers = { "Content-Type": "application/json" };
   const posted = given && { method: "POST", headers, body: JSON.stringify(given) };
-  const response = await fetch(path, posted ?? {}).catch(() => {
-    throw new Error(SILENT);
-  });
+  const response = await asked(path, { ...posted, signal });
   const found = await response.json();
   if (!response.ok) throw new Error(found.error);
   return found;
+}
+
+// the page of a view, as it is saved; the sentence of a page that refuses is thrown
+export async function drawing(path, signal = null) {
+  const response = await asked(path, { signal });
+  const html = await response.text();
+  if (response.ok) return html;
+  const facts = html.match(/id="facts">(.*?)<\/script>/s);
+  throw new Error(facts ? JSON.parse(facts[1]).message : html);
 }
 
 // Python counts characters, JavaScript counts half of some of them

@@ -1,6 +1,24 @@
-// <studio-form>: the fields of a page, its examples, and a button. It tells its listeners "asked".
+// <studio-form>: the slim bar, in which a text is typed once for all views. It tells its listeners "asked".
 
 import { element } from "./dom.js";
+
+// fields that stand for the one text, or for the second, under the names that a view or a use gives them
+const ROLES = {
+  text: "text", question: "text", first: "text", query: "text",
+  pair: "pair", context: "pair", second: "pair", documents: "pair",
+};
+const NARROW = new Set(["token", "layer", "head", "word"]);
+
+export const roleOf = (name) => ROLES[name] ?? null;
+
+// the values of one page under the names that another has for them
+export function translated(values, from, to) {
+  const texts = {};
+  for (const { name } of from?.fields ?? []) if (ROLES[name]) texts[ROLES[name]] = values[name];
+  const found = {};
+  for (const { name } of to.fields) found[name] = ROLES[name] ? texts[ROLES[name]] : values[name];
+  return found;
+}
 
 function control({ name, kind, choices, least, most, default: usual, required }) {
   const common = { id: `field-${name}`, name, required };
@@ -11,57 +29,54 @@ function control({ name, kind, choices, least, most, default: usual, required })
     return made;
   }
   if (kind === "number") return element("input", { ...common, type: "number", min: least, max: most, value: usual });
-  if (kind === "text") return element("textarea", { ...common, rows: 3, spellcheck: false });
+  if (kind === "text") return element("textarea", { ...common, rows: 1, spellcheck: false });
   return element("input", { ...common, type: "text", value: usual ?? "", spellcheck: false, autocomplete: "off" });
 }
 
 export class StudioForm extends HTMLElement {
   show(entry, values) {
+    if (entry !== this.entry) this.build(entry);
+    this.fill(values);
+    this.reveal();
+  }
+
+  build(entry) {
+    this.entry = entry;
     this.controls = entry.fields.map(control);
-    const boxes = entry.fields.map(({ name, label, kind }, i) => {
+    const boxes = entry.fields.map(({ name, label, kind, required }, i) => {
       const caption = element("label", { htmlFor: `field-${name}` }, label);
-      return element("div", { className: `field ${kind}` }, caption, this.controls[i]);
+      const box = element("div", { className: `field ${kind}` }, caption, this.controls[i]);
+      box.dataset.optional = String(!required && roleOf(name) === "pair");
+      box.classList.toggle("narrow", NARROW.has(name));
+      return box;
     });
-    const form = element("form", { className: "asking" }, ...boxes, element("button", { className: "go" }, "Go"));
+    this.more = element("button", { type: "button", className: "more" }, "+ second text");
+    this.more.addEventListener("click", () => {
+      this.reveal(true);
+      this.querySelector("[data-optional=true] textarea").focus();
+    });
+    const go = element("button", { className: "go", title: "Ctrl+Enter" }, "Run");
+    const form = element("form", { className: "asking" }, ...boxes, this.more, go);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.ask();
     });
     form.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+      const enter = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+      if (enter) form.requestSubmit();
     });
-    this.replaceChildren(...this.examples(entry), ...(entry.fields.length ? [form] : []));
-    this.fill(values);
+    this.replaceChildren(...(entry.fields.length ? [form] : []));
   }
 
-  examples({ examples }) {
-    if (!examples.length) return [];
-    const buttons = examples.map(({ label, values, skill, model }) => {
-      const button = element("button", { type: "button", title: label }, label);
-      button.addEventListener("click", () => {
-        this.clear();
-        this.fill(values);
-        this.ask(skill, model);
-      });
-      return button;
-    });
-    const name = element("span", { className: "note", id: "examples-name" }, "From the lectures");
-    const box = element("div", { className: "examples" }, name, ...buttons);
-    box.setAttribute("role", "group");
-    box.setAttribute("aria-labelledby", "examples-name");
-    return [box];
-  }
-
-  // texts go back to nothing, the rest stays as it was chosen
-  clear() {
-    for (const one of this.controls) if (one.localName === "textarea") one.value = "";
+  // an optional second text stays folded away until there is one
+  reveal(open = false) {
+    const box = this.querySelector("[data-optional=true]");
+    this.more.hidden = !box || open || Boolean(box.querySelector("textarea").value);
+    if (box) box.hidden = !this.more.hidden;
   }
 
   fill(values) {
-    for (const one of this.controls) {
-      const value = values[one.name];
-      if (value !== undefined && value !== null) one.value = value;
-    }
+    this.entry.fields.forEach(({ name, default: usual }, i) => (this.controls[i].value = values[name] ?? usual ?? ""));
   }
 
   get values() {
@@ -73,8 +88,8 @@ export class StudioForm extends HTMLElement {
   }
 
   // an example may say which skill or built-in model it is for
-  ask(skill = null, model = null) {
-    this.dispatchEvent(new CustomEvent("asked", { detail: { skill, model } }));
+  ask(example = null) {
+    this.dispatchEvent(new CustomEvent("asked", { detail: example }));
   }
 }
 

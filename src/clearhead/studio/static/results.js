@@ -104,3 +104,23 @@ function translate({ translation, parts }) {
 export const RESULTS = {
   fill, ask: askFor, tag, classify, compare: classify, follows, search, summarise, senses, generate, translate,
 };
+
+const likeliest = ({ scores }) => Object.entries(scores).sort(([, a], [, b]) => b - a)[0][0];
+const SAID = {
+  fill: ({ predictions }) => predictions[0].token,
+  ask: ({ answer }) => answer ?? "no answer",
+  tag: ({ entities }) => entities.map(({ text, label }) => `${text} ${label}`).join(", ") || "no name",
+  classify: likeliest,
+  compare: likeliest,
+  follows: ({ probability }) => (probability < 0.5 ? "it does not" : "it follows"),
+};
+
+// where a model does not say of an example what the lectures do, the page says that it errs
+export function verdict(name, found, { examples }, values) {
+  const same = (example) => Object.entries(example.values).every(([key, value]) => (values[key] ?? "") === String(value));
+  const expected = examples.find((example) => example.expects && same(example))?.expects;
+  if (!expected || !SAID[name]) return [];
+  const said = SAID[name](found);
+  if (expected.includes(said)) return [];
+  return [element("p", { className: "errs" }, `The model errs here: it says “${said}”; the lectures have “${expected[0]}”.`)];
+}

@@ -5,8 +5,8 @@ import { download, pngOf, svgOf } from "./export.js";
 
 const say = (box, text) => (box.textContent = text);
 
-// `root()` is what is exported; `html` is where the view is as a page of its own, if it is one
-export function tools({ name, root, json, html }) {
+// `root()` is what is exported, `about()` the line that says what it shows; `html` is where the view is as a page
+export function tools({ name, root, json, html, about }) {
   const told = element("span", { className: "note", ariaLive: "polite" });
   const button = (label, does) => {
     const made = element("button", { type: "button" }, label);
@@ -19,11 +19,11 @@ export function tools({ name, root, json, html }) {
       await navigator.clipboard.writeText(location.href);
       say(told, "Copied.");
     }),
-    button("PNG", async () => download(`${name}.png`, await pngOf(root()))),
-    button("SVG", async () => download(`${name}.svg`, new Blob([svgOf(root())], { type: "image/svg+xml" }))),
+    button("PNG", async () => download(`${name}.png`, await pngOf(root(), about()))),
+    button("SVG", async () => download(`${name}.svg`, new Blob([svgOf(root(), about())], { type: "image/svg+xml" }))),
     ...(html ? [link("HTML", html, { download: `${name}.html` })] : []),
     link("JSON", json, { target: "_blank" }),
     told,
   ];
-  return element("div", { className: "tools" }, ...row);
+  return element("div", { className: "tools" }, element("p", { className: "made note" }, about()), ...row);
 }

@@ -1,7 +1,7 @@
 // The focused token in words and numbers: to whom it attends, who attends to it.
 
 const SHOWN = 8;
-const headName = (head) => (head === AVERAGE ? "average of all heads" : `head ${head}`);
+const headName = (head) => (head === AVERAGE ? "average of all heads" : `head ${head + 1}`);
 
 function strongest(values) {
   const order = [...values.keys()].filter((i) => values[i] > 0);
@@ -14,7 +14,7 @@ function fillList(list, values, most) {
     const value = document.createElement("span");
     value.textContent = written(values[index]);
     row.append(wordElement(index), value);
-    row.title = `token ${index}`;
+    row.title = `token ${index + 1}`;
     row.style.setProperty("--share", values[index] / most);
     return row;
   });
@@ -35,7 +35,7 @@ function showDetails(weights) {
   const most = Math.max(1, ...out, ...into);
   const where = document.createElement("span");
   where.className = "mark";
-  where.textContent = `  token ${token}${isPair ? ", text " + "AB"[segments[token]] : ""}`;
+  where.textContent = `  token ${token + 1}${isPair ? ", text " + "AB"[segments[token]] : ""}`;
   query("#chosen").replaceChildren(wordElement(token), where);
   fillList(query("#out"), out, most);
   fillList(query("#in"), into, most);
@@ -46,7 +46,7 @@ let later = 0;
 
 function speak(token, out, into) {
   const top = (values) => strongest(values).slice(0, 3).map((i) => `${plain[i]} ${written(values[i])}`).join(", ");
-  const text = `Layer ${state.layer}, ${headName(state.head)}. ${plain[token]} attends most to ${top(out) || "nothing"};
+  const text = `Block ${state.layer + 1}, ${headName(state.head)}. ${plain[token]} attends most to ${top(out) || "nothing"};
     it is attended most by ${top(into) || "nothing"}.`;
   // wait until the pointer rests, or a screen reader would never get to the end of a sentence
   clearTimeout(later);

@@ -18,7 +18,7 @@ async function find() {
   if (from !== state.from || to !== state.to) return; // others were chosen meanwhile
   found.sort((a, b) => b.value - a.value);
   query("#found").replaceChildren(...found.slice(0, LISTED).map(({ layer, head, value }) => {
-    const button = element("button", { type: "button" }, `layer ${layer}, head ${head}`);
+    const button = element("button", { type: "button" }, `block ${layer + 1}, head ${head + 1}`);
     button.addEventListener("click", () => choose({ layer, head, token: from, side: "from" }));
     const row = element("li", {}, button, element("span", {}, written(value)));
     row.style.setProperty("--share", value / scale);
@@ -27,7 +27,7 @@ async function find() {
 }
 
 for (const [name, select] of Object.entries(ends)) {
-  select.append(new Option("…", ""), ...plain.map((text, i) => new Option(`${i} ${text}`, i)));
+  select.append(new Option("…", ""), ...plain.map((text, i) => new Option(`${i + 1} ${text}`, i)));
   select.addEventListener("change", () => {
     choose({ [name]: select.value === "" ? null : Number(select.value) });
     find();

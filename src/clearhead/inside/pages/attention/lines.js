@@ -54,28 +54,34 @@ function weightsOf(weights, { token, side }) {
   const values = new Array(T);
   for (let i = 0; i < T; i++) {
     const [from, to] = side === "from" ? [token, i] : [i, token];
-    values[i] = lets(from, to) ? weights[from * T + to] : 0;
+    values[i] = shownWeight(weights, from, to);
   }
   return values;
 }
 
-function drawLines(weights) {
+// the chosen head, and those drawn beside it, each in its own colour
+function drawLines(weights, others) {
   const room = linesBox.clientHeight - between.offsetTop; // without the sticky heading
   const height = Math.max(1, Math.min(room, T * ROW));
+  const context = prepare(linesCanvas, between.clientWidth, height);
+  context.lineCap = "round";
+  for (const { head, plane } of others) strokeHead(context, plane, colour(head), height);
+  strokeHead(context, weights, colour(state.head), height);
+}
+
+function strokeHead(context, weights, ink, height) {
   const width = between.clientWidth;
   const top = linesBox.scrollTop;
-  const context = prepare(linesCanvas, width, height);
-  context.strokeStyle = colour(state.head);
-  context.lineCap = "round";
   const focus = focused();
   const first = Math.max(0, Math.floor(top / ROW));
   const last = Math.min(T - 1, Math.ceil((top + height) / ROW));
   const least = T <= 64 ? 0.004 * scale : 0.01 * scale;
   const paths = Array.from({ length: LEVELS }, () => null);
+  context.strokeStyle = ink;
 
   function line(from, to) {
-    const value = weights[from * T + to];
-    if (value < least || !lets(from, to)) return;
+    const value = shownWeight(weights, from, to);
+    if (value < least) return;
     const level = Math.min(LEVELS - 1, Math.floor(LEVELS * Math.sqrt(value / scale)));
     paths[level] ??= new Path2D();
     const [y0, y1] = [(from + 0.5) * ROW - top, (to + 0.5) * ROW - top];
@@ -96,6 +102,7 @@ function drawLines(weights) {
     context.lineWidth = 0.75 + (focus ? 5 : 3.25) * strength;
     context.stroke(path);
   });
+  context.globalAlpha = 1;
 }
 
 const rowUnder = (event) => event.target.closest?.(".tokens li");
@@ -110,6 +117,7 @@ function watchColumn(side) {
   // a click keeps the token without taking the focus, so that the arrow keys go on changing layer and head
   column.addEventListener("mousedown", (event) => event.preventDefault());
   column.addEventListener("click", (event) => rowUnder(event) && keep(found(event)));
+  column.addEventListener("dblclick", (event) => rowUnder(event) && maskToken(found(event).token));
   column.addEventListener("focusin", (event) => rowUnder(event) && point(found(event)));
   column.addEventListener("focusout", () => point(null));
   column.addEventListener("keydown", (event) => {

@@ -1,6 +1,7 @@
 // Puts it together: a change of what is chosen draws the page anew, at most once a frame.
 
 let weights = null; // of the chosen layer and head
+let others = []; // { head, plane } of the heads drawn beside it
 let waiting = false;
 
 function render() {
@@ -17,7 +18,7 @@ function render() {
 
 function drawPicture() {
   if (!weights) return;
-  if (state.view === "lines") drawLines(weights);
+  if (state.view === "lines") drawLines(weights, others);
   else drawMatrix(weights);
 }
 
@@ -28,6 +29,7 @@ async function load() {
     const opened = await openLayer(layer);
     if (layer !== state.layer || head !== state.head) return; // another one was chosen meanwhile
     weights = plane(opened, head);
+    others = state.more.filter((one) => one !== head).map((one) => ({ head: one, plane: plane(opened, one) }));
     render();
   } catch (error) {
     query(".failed").hidden = false;
@@ -46,7 +48,41 @@ function showControls() {
   matrixBox.hidden = state.view !== "matrix";
   query("#pair").hidden = !isPair;
   query("#zoom").hidden = state.view !== "matrix" || measure().fits;
+  query("#least").value = state.least;
+  query("#least-shown").textContent = state.least ? (state.least / scale).toFixed(2) : "nothing";
+  query("#plain").checked = Boolean(state.plain);
+  query("#more").hidden = state.view !== "lines" || H < 2;
+  chips.forEach(({ box, swatch }, head) => {
+    box.checked = state.more.includes(head) || head === state.head;
+    box.disabled = head === state.head;
+    swatch.style.setProperty("--own", colour(head));
+  });
   document.documentElement.style.setProperty("--tint", colour(state.head));
+}
+
+// a chip for each head that may be drawn beside the chosen one
+const chips = Array.from({ length: H }, (_, head) => {
+  const box = element("input", { type: "checkbox", ariaLabel: `draw head ${head + 1}, too` });
+  const swatch = element("span", { title: `head ${head + 1}` }, String(head + 1));
+  box.addEventListener("change", () =>
+    choose({ more: box.checked ? [...state.more, head] : state.more.filter((one) => one !== head) }));
+  query("#more").append(element("label", {}, box, swatch));
+  return { box, swatch };
+});
+
+// why the page opens where it does
+function tellWhy() {
+  const { telling } = facts;
+  query("#telling").hidden = !telling;
+  if (!telling) return;
+  const at = `block ${telling.layer + 1}, head ${telling.head + 1}`;
+  const why = telling.pronoun
+    ? "no head lets a pronoun look more at one word before it"
+    : "no head has a stronger link between two words that are no neighbours";
+  query("#telling").textContent = telling.token === null
+    ? `Opened at ${at}: no two words stand apart here, so no head tells more than another.`
+    : `Opened at ${at}: there “${plain[telling.token]}” gives “${plain[telling.other]}” ` +
+      `${telling.weight.toFixed(2)} of its attention, and ${why}.`;
 }
 
 function choose(change) {
@@ -55,7 +91,7 @@ function choose(change) {
   writeAddress();
   showControls();
   drawOverview();
-  if ("layer" in change || "head" in change) load();
+  if ("layer" in change || "head" in change || "more" in change) load();
   else render();
 }
 
@@ -85,10 +121,13 @@ function listen() {
     button.addEventListener("click", () => step(button.dataset.step, Number(button.dataset.by)));
   for (const name of ["view", "zoom", "pair"])
     query(`#${name}`).addEventListener("change", (event) => choose({ [name]: event.target.value }));
+  query("#least").addEventListener("input", (event) => choose({ least: Number(event.target.value) }));
+  query("#plain").addEventListener("change", (event) => choose({ plain: Number(event.target.checked) }));
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("select, input") || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = { ArrowLeft: ["head", -1], ArrowRight: ["head", 1], ArrowUp: ["layer", -1], ArrowDown: ["layer", 1] };
     if (event.key === "Escape") choose({ token: null });
+    else if (event.key === "m" && focused()) maskToken(focused().token);
     else if (move[event.key]) step(...move[event.key]);
     else return;
     event.preventDefault();
@@ -103,6 +142,10 @@ function listen() {
   matrixCanvas.addEventListener("pointerleave", () => {
     tip.hidden = true;
     point(null);
+  });
+  matrixCanvas.addEventListener("dblclick", (event) => {
+    const spot = cellUnder(event);
+    if (spot) maskToken(spot.token);
   });
   matrixCanvas.addEventListener("click", (event) => {
     const spot = cellUnder(event);
@@ -129,10 +172,11 @@ function listen() {
   }).observe(query("main"));
 }
 
-query("#layer").append(...Array.from({ length: L }, (_, layer) => new Option(layer, layer)));
-query("#head").append(...Array.from({ length: H }, (_, head) => new Option(head, head)));
+query("#layer").append(...Array.from({ length: L }, (_, layer) => new Option(layer + 1, layer)));
+query("#head").append(...Array.from({ length: H }, (_, head) => new Option(head + 1, head)));
 query("#head").append(new Option("average", AVERAGE));
 readAddress();
+tellWhy();
 listen();
 choose({ layer: state.layer });
 find();

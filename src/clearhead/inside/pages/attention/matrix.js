@@ -57,12 +57,12 @@ function drawMatrix(weights) {
 let whole = {}; // the last picture painted by pixel, since pointing at a cell changes only what lies over it
 
 function wholePicture(weights) {
-  const key = `${state.layer} ${state.head} ${state.pair} ${dark.matches}`;
+  const key = [state.layer, state.head, state.pair, state.least, state.plain, dark.matches].join(" ");
   if (whole.key === key) return whole.picture;
   const image = new ImageData(T, T);
   const [r, g, b] = channels(state.head);
   for (let i = 0, k = 0; i < T; i++)
-    for (let j = 0; j < T; j++, k++) if (lets(i, j)) image.data.set([r, g, b, 255 * lifted(weights[k])], 4 * k);
+    for (let j = 0; j < T; j++, k++) image.data.set([r, g, b, 255 * lifted(shownWeight(weights, i, j))], 4 * k);
   const picture = new OffscreenCanvas(T, T);
   picture.getContext("2d").putImageData(image, 0, 0);
   whole = { key, picture };
@@ -92,7 +92,7 @@ function paintCells(context, weights, cell, dx, dy, width, height) {
       context.globalAlpha = lets(i, j) ? 1 : 0.35;
       context.fillStyle = empty;
       context.fillRect(x, y, size, size);
-      const value = lets(i, j) ? weights[i * T + j] : 0;
+      const value = shownWeight(weights, i, j);
       if (!value) continue;
       context.globalAlpha = lifted(value);
       context.fillStyle = tint;

@@ -26,12 +26,12 @@ function drawOverview() {
   context.textBaseline = "middle";
   for (let head = 0; head <= AVERAGE; head++) {
     context.fillStyle = themed(head === state.head ? "--ink" : "--soft");
-    context.fillText(head === AVERAGE ? "avg" : head, x(head) + size / 2, 8);
+    context.fillText(head === AVERAGE ? "avg" : head + 1, x(head) + size / 2, 8);
   }
   context.imageSmoothingQuality = "high";
   for (let layer = 0; layer < L; layer++) {
     context.fillStyle = themed(layer === state.layer ? "--ink" : "--soft");
-    context.fillText(layer, 7, y(layer) + size / 2);
+    context.fillText(layer + 1, 7, y(layer) + size / 2);
     for (let head = 0; head <= AVERAGE; head++) {
       context.fillStyle = themed("--faint");
       context.fillRect(x(head), y(layer), size, size);
@@ -74,7 +74,7 @@ function headUnder(event) {
 
 overview.addEventListener("pointermove", (event) => {
   overHead = headUnder(event);
-  overview.title = overHead ? `layer ${overHead.layer}, ${headName(overHead.head)}` : "";
+  overview.title = overHead ? `block ${overHead.layer + 1}, ${headName(overHead.head)}` : "";
   drawOverview();
 });
 overview.addEventListener("pointerleave", () => {

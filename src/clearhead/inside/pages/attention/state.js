@@ -9,8 +9,11 @@ const state = {
   layer: facts.layer, head: facts.head ?? AVERAGE, // where the page opens
   token: null, side: "from", // the token that is kept, and in which column
   from: null, to: null, // the tokens whose links are looked for
+  more: [], // heads that are drawn beside the chosen one
+  least: 0, plain: 0, // what is hidden: smaller weights, special tokens
   view: T > 80 ? "matrix" : "lines", zoom: "whole", pair: "all",
 };
+if (facts.telling && facts.telling.token !== null) state.token = facts.telling.token;
 let hover = null; // { token, side } under the pointer; it comes before the token that is kept
 
 const focused = () => hover ?? (state.token === null ? null : state);
@@ -24,7 +27,13 @@ function readAddress() {
   const one = (name, known) => (known.includes(given.get(name)) ? given.get(name) : state[name]);
   state.layer = number("layer", L) ?? state.layer;
   state.head = given.get("head") === "average" ? AVERAGE : (number("head", H) ?? state.head);
-  for (const name of ["token", "from", "to"]) state[name] = number(name, T);
+  // who gives an address without a token means all of them, unless it says nothing at all
+  if ([...given.keys()].some((name) => name !== "layer" && name !== "head")) state.token = null;
+  state.token = number("token", T) ?? state.token;
+  for (const name of ["from", "to"]) state[name] = number(name, T);
+  state.more = (given.get("more") ?? "").split(" ").filter(Boolean).map(Number).filter((head) => head >= 0 && head < H);
+  state.least = number("least", scale) ?? 0;
+  state.plain = number("plain", 2) ?? 0;
   state.side = given.get("side") === "to" ? "to" : "from";
   state.view = one("view", VIEWS);
   state.zoom = one("zoom", ZOOMS);
@@ -36,6 +45,9 @@ function writeAddress() {
   const shown = { layer, head: state.head === AVERAGE ? "average" : state.head };
   if (token !== null) Object.assign(shown, { token, side });
   if (from !== null && to !== null) Object.assign(shown, { from, to });
+  if (state.more.length) shown.more = state.more.join(" ");
+  if (state.least) shown.least = state.least;
+  if (state.plain) shown.plain = 1;
   Object.assign(shown, { view }, zoom === "close" && { zoom }, isPair && pair !== "all" && { pair });
   try {
     history.replaceState(null, "", "#" + new URLSearchParams(shown));
@@ -44,10 +56,17 @@ function writeAddress() {
   }
 }
 
-// whether the filter between the two texts lets a weight through
+// whether the filters let a weight through: between the two texts, and of special tokens
 function lets(from, to) {
+  if (state.plain && (labels[from].special || labels[to].special)) return false;
   return state.pair === "all" || "AB"[segments[from]] + "AB"[segments[to]] === state.pair;
 }
+
+// a weight as it is shown: nothing where it is hidden
+const shownWeight = (weights, from, to) => {
+  const value = weights[from * T + to];
+  return value >= state.least && lets(from, to) ? value : 0;
+};
 
 // One colour per head, all equally light; the average has none.
 const rgb = new Map();

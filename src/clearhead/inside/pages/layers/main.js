@@ -26,6 +26,13 @@ for (const [name, values] of Object.entries(facts.features)) {
   heatmap(box, { name, rows: names, columns: names, values, least: lowest(values), square: true, tall: 22, digits: 3 });
 }
 
+query(".conll tbody").append(...Object.entries(facts.conll).map(([name, scores]) =>
+  element("tr", {}, element("th", { scope: "row" }, name), ...scores.map((score) => {
+    const cell = element("td", {}, score.toFixed(1));
+    cell.style.setProperty("--share", (score - 40) / 60);
+    return cell;
+  }))));
+
 function sayings(layer) {
   return said[layer].map((guesses, i) =>
     element("tr", {}, element("th", { scope: "row" }, wordOf(tokens[i])), ...guesses.map(([token, share]) => {

@@ -36,6 +36,12 @@ function show(layer) {
     ? `The two directions in which the vectors differ most: ${x} % and ${y} % of the variance.`
     : "The vectors do not differ here.";
   const gap = facts.gaps?.[layer];
+  const least = Math.min(...facts.cosines[layer].flat());
+  query("#static").textContent = layer === 0
+    ? `One vector, many meanings: before any attention “${word}” is the same everywhere (smallest cosine ${least.toFixed(3)}), ` +
+      "as in word2vec; only positions may differ."
+    : `In context every “${word}” has a vector of its own: the smallest cosine of two is ${least.toFixed(3)} here, ` +
+      `${Math.min(...facts.cosines[0].flat()).toFixed(3)} in the embeddings.`;
   query("#gap").textContent = gap
     ? `Mean cosine ${gap.same.toFixed(3)} within a sense, ${gap.different.toFixed(3)} between senses.` : "";
 }

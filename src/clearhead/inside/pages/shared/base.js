@@ -83,3 +83,12 @@ function remember(change) {
     // a frame inside a notebook has no address of its own
   }
 }
+
+// Ask for another picture with these values. Whoever holds the page may listen and prevent the default: the studio, or a
+// notebook round the frame; a file alone cannot compute. Whether somebody took it is returned.
+function askFor(values) {
+  const wanted = new CustomEvent("clearhead:ask", { detail: values, bubbles: true, composed: true, cancelable: true });
+  const taken = !query("header").dispatchEvent(wanted);
+  if (!taken && parent !== window) parent.postMessage({ clearhead: "ask", values }, "*");
+  return taken;
+}

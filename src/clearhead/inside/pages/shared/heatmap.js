@@ -30,10 +30,10 @@ function paintCells(values, least, most) {
    A number has no colour up to `least` and the full one from `most` on; `tall` is the largest cell. `square` is for
    tables of the same things twice; where a cell has room, its number is written in it. */
 function heatmap(box, { name, rows, columns, values, least = 0, most = 1, tall = 28, square = false, digits = 2 }) {
-  const canvas = element("canvas", { tabIndex: 0, role: "img", ariaLabel: `${name}. Arrow keys read the cells.` });
+  const canvas = element("canvas", { tabIndex: 0, role: "img", ariaLabel: `${name || "Numbers"}. Arrow keys read the cells.` });
   const reading = element("p", { className: "reading", ariaLive: "polite" }, "\u00a0");
   box.classList.add("heatmap");
-  box.append(element("h3", {}, name), canvas, reading);
+  box.append(...(name ? [element("h3", {}, name)] : []), canvas, reading);
   let at = null; // [row, column] that is read
   let picture = paintCells(values, least, most);
 
@@ -50,7 +50,7 @@ function heatmap(box, { name, rows, columns, values, least = 0, most = 1, tall =
     const cell = square
       ? [Math.min(across, tall), Math.min(across, tall)]
       : [Math.min(across, tall), rows.length <= 40 ? SIDE + 3 : Math.max(3, Math.min(across, SIDE / 2))];
-    const top = upright(cell) ? room(columns) : 14;
+    const top = upright(cell) ? room(columns) : 18;
     return { left, top, cell, width, height: top + rows.length * cell[1] };
   }
 

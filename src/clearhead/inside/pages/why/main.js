@@ -24,7 +24,7 @@ query("#verdict").textContent = facts.faithful
 
 // colour by strength within the row, special tokens left out: they often take most of the attention
 function shade(score, most) {
-  const share = Math.round(70 * Math.min(1, Math.abs(score) / most));
+  const share = Math.round(55 * Math.min(1, Math.abs(score) / most));
   return `color-mix(in oklab, ${score < 0 ? "oklch(0.72 0.15 50)" : "oklch(0.62 0.17 268)"} ${share}%, var(--faint))`;
 }
 

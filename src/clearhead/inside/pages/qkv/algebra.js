@@ -11,12 +11,22 @@ function softmax(row) {
   return powers.map((value) => value / sum);
 }
 
+// which tokens a token may see: with a causal mask none after it, with padding not the last
+const mayLook = (count, { causal, padding }) => (i, j) => (!causal || j <= i) && (!padding || j < count - 1 || count < 2);
+
+// scores (T, T) -> weights: what may not be seen has a score of −∞, so a weight of 0
+function weigh(scores, masks) {
+  const may = mayLook(scores.length, masks);
+  return scores.map((row, i) => softmax(row.map((score, j) => (may(i, j) ? score : -Infinity))));
+}
+
 // one head: its matrices and x (T, M) -> everything on the way to z (T, K)
-function attendByHand(x, { query, key, value }, keyWidth) {
+function attendByHand(x, { query, key, value }, keyWidth, masks = {}) {
   const [q, k, v] = [query, key, value].map((matrix) => times(x, matrix));
   const scores = times(q, transpose(k));
-  const scaled = scores.map((row) => row.map((score) => score / Math.sqrt(keyWidth)));
-  const weights = scaled.map(softmax);
+  const by = masks.undivided ? 1 : Math.sqrt(keyWidth);
+  const scaled = scores.map((row) => row.map((score) => score / by));
+  const weights = weigh(scaled, masks);
   return { q, k, v, scores, scaled, weights, z: times(weights, v) };
 }
 

@@ -5,11 +5,11 @@ const tablesOf = ({ x, heads, output_matrix, mapping }) => [
 ];
 const listed = (all) => [all.key_width, ...tablesOf(all).flat(2)].join(" ");
 
-const keepNumbers = () => remember({ numbers: listed(numbers) === listed(facts) ? null : listed(numbers) });
+const keepNumbers = () => remember({ numbers: listed(numbers) === listed(hand) ? null : listed(numbers) });
 
 function recallNumbers() {
   const given = (address.get("numbers") ?? "").split(" ").map(Number);
-  if (given.length !== listed(facts).split(" ").length || !given.every(Number.isFinite) || !(given[0] > 0)) return;
+  if (given.length !== listed(hand).split(" ").length || !given.every(Number.isFinite) || !(given[0] > 0)) return;
   numbers.key_width = given.shift();
   for (const row of tablesOf(numbers).flat()) row.splice(0, row.length, ...given.splice(0, row.length));
 }

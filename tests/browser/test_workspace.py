@@ -1,0 +1,222 @@
+"""A lecturer gives the hour: chapters, doors, the history, what stays chosen, and what everybody can use."""
+
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from browser.running import running
+from clearhead.studio.app import CHAPTERS, create_app
+
+pytestmark = pytest.mark.browser
+
+TIRED = "the animal was tired"
+LOOKS = [(1280, "light"), (390, "dark")]
+PATHS = ["/", "/learn", "/compare", *(f"/learn/{one['name']}" for one in CHAPTERS)]
+
+
+@pytest.fixture(scope="session")
+def lectures(writing_box):
+    """The address of a studio that has the three built-in models, as stand-ins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.hub.remote.FOLDER", writing_box)
+        models = {f"builtin:{name}": str(writing_box / name) for name in ("encoder", "translator", "gpt")}
+        with running(create_app(models)) as address:
+            yield address
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The source of axe-core, from npm; where that is not reached, the test is left out."""
+    folder, npm = tmp_path_factory.mktemp("axe"), shutil.which("npm")
+    command = [npm or "npm", "pack", "--silent", "axe-core@4"]
+    if npm is None or subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode:
+        pytest.skip("axe-core could not be fetched from npm")
+    with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as packed:
+        return packed.extractfile("package/axe.min.js").read().decode()
+
+
+def drawn(page):
+    """Wait until every picture is there."""
+    page.locator("h1:visible").first.wait_for()
+    page.wait_for_function("() => !document.querySelector('[aria-busy]')")
+    page.wait_for_timeout(150)
+    return page
+
+
+def attention(visit, studio, hash_=""):
+    page = visit(f"{studio}/look/attention?text={quote(TIRED)}{hash_}", studio)
+    page.locator("studio-picture:not([aria-busy]) .tools").wait_for()
+    return page
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize("path", PATHS)
+def test_every_door_and_chapter_opens_and_fits(visit, lectures, path, width, scheme):
+    page = drawn(visit(lectures + path, lectures, width, scheme))
+    visit.complaints[:] = [one for one in visit.complaints if "400" not in one]  # the stand-ins have few positions
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("main").count() == 1
+    assert page.locator("h1:visible").count() == 1
+
+
+def test_a_picture_is_above_the_fold(visit, studio):
+    page = attention(visit, studio)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    box = page.locator("studio-view .picture").bounding_box()
+    assert box["y"] < 400
+    assert page.locator(".brand:visible").count() == 1
+
+
+def test_what_is_chosen_survives_another_text_another_view_and_another_model(visit, studio):
+    page = attention(visit, studio, "#layer=2&head=1&token=2&view=lines")
+    page.get_by_label("Text", exact=True).fill("the animal was alert")
+    page.locator(".go").click()
+    page.wait_for_url("**alert**")
+    drawn(page)
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "animal"
+    assert page.locator("studio-view #layer").input_value() == "2"
+    page.get_by_label("Text", exact=True).fill("now the animal was alert")
+    page.locator(".go").click()
+    page.wait_for_url("**now**")
+    drawn(page)
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "animal"
+    page.locator("#model").select_option("answers")
+    page.wait_for_url("**model=answers**")
+    drawn(page)
+    assert page.locator("studio-view #head").input_value() == "1"
+    page.get_by_role("link", name="Layers", exact=True).click()
+    page.wait_for_url("**/look/layers**")
+    drawn(page)
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "animal"
+    assert page.locator("studio-view #layer").input_value() == "3"  # what the block with the number 2 gave
+
+
+def test_every_state_is_an_entry_of_the_history(visit, studio):
+    page = attention(visit, studio)
+    page.wait_for_timeout(800)
+    layer = page.locator("studio-view #layer")
+    first = layer.input_value()  # the most telling one
+    other = "1" if first == "0" else "0"
+    layer.select_option(other)
+    page.wait_for_url(f"**layer={other}**")
+    page.wait_for_timeout(800)
+    chosen = 2 if "token=1" in page.url else 1
+    page.locator("token-strip button").nth(chosen).click()
+    page.wait_for_url(f"**token={chosen}**")
+    page.get_by_role("link", name="Input", exact=True).click()
+    page.wait_for_url("**/look/input**")
+    drawn(page)
+    page.go_back()
+    page.wait_for_url(f"**/look/attention**token={chosen}**")
+    drawn(page)
+    page.go_back()
+    page.wait_for_function(f"() => !location.hash.includes('token={chosen}')")
+    assert layer.input_value() == other
+    page.go_back()
+    page.wait_for_function(f"() => !location.hash.includes('layer={other}')")
+    assert layer.input_value() == first
+    page.go_forward()
+    page.wait_for_url(f"**layer={other}**")
+    assert layer.input_value() == other
+
+
+def test_a_double_click_masks_a_token(visit, studio):
+    page = attention(visit, studio)
+    page.locator("token-strip button", has_text="animal").dblclick()
+    page.wait_for_url("**MASK**")
+    assert page.get_by_label("Text", exact=True).input_value() == "the [MASK] was tired"
+
+
+def test_a_difference_leads_both_sides(visit, studio):
+    page = drawn(visit(f"{studio}/compare?text={quote(TIRED)}&text_b=the+animal+was+alert", studio))
+    page.wait_for_timeout(600)
+    page.get_by_role("button", name="block 2, head 3:").click()
+    page.wait_for_url("**layer=1**head=2**")
+    page.wait_for_timeout(200)
+    assert [one.input_value() for one in page.locator("studio-view #layer").all()] == ["1", "1"]
+    again = drawn(visit(page.url, studio))
+    assert again.locator("studio-view #layer").first.input_value() == "1"
+
+
+def test_p_presents_and_page_down_goes_on(visit, lectures):
+    page = drawn(visit(f"{lectures}/learn/words", lectures))
+    page.keyboard.press("p")
+    assert page.locator(".top").is_hidden()
+    assert page.evaluate("getComputedStyle(document.querySelector('.chapter')).fontSize") == "18px"
+    page.keyboard.press("PageDown")
+    page.wait_for_url("**/learn/recurrent")
+    page.keyboard.press("PageUp")
+    page.wait_for_url("**/learn/words")
+    page.keyboard.press("p")
+    assert page.locator(".top").is_visible()
+
+
+def test_the_keyboard_goes_through_a_workspace(visit, studio):
+    page = attention(visit, studio)
+    page.wait_for_timeout(800)
+    page.locator("token-strip button").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_url("**token=2**")
+    page.locator(".views a", has_text="Layers").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/look/layers**")
+
+
+def test_slow_work_can_be_cancelled(visit, studio):
+    page = visit(f"{studio}/look/attention", studio)
+    page.route("**/picture/attention**", lambda route: None)  # it never answers
+    page.get_by_label("Text", exact=True).fill(TIRED)
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("progressbar").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.locator(".status", has_text="Cancelled.").wait_for()
+    page.unroute("**/picture/attention**")
+    page.locator(".go").click()
+    page.locator("studio-picture:not([aria-busy]) .tools").wait_for()
+    visit.complaints.clear()
+
+
+def test_exports_are_vectors_that_say_what_they_show(visit, studio):
+    page = attention(visit, studio)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG").click()
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    assert "foreignObject" not in text
+    assert f"“{TIRED}”" in text
+    assert text.count("<path") > 5
+    assert ">animal</text>" in text
+
+
+def test_where_a_model_errs_the_page_says_so(visit, studio):
+    page = visit(f"{studio}/use/fill?text={quote('BERT, lift your [MASK].')}", studio)
+    page.locator(".errs", has_text="The model errs here").wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/learn",
+        "/learn/heads",
+        "/learn/words",
+        "/compare",
+        "/look/why?text=tired+animal",
+        "/use/fill?text=a+[MASK]",
+    ],
+)
+def test_axe_finds_nothing(visit, lectures, axe, path, width, scheme):
+    page = drawn(visit(lectures + path, lectures, width, scheme))
+    page.wait_for_timeout(300)
+    visit.complaints.clear()
+    page.evaluate(axe)
+    found = page.evaluate(
+        "axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) =>"
+        " nodes.map(({ target, failureSummary }) => [id, target.flat().join(' '), failureSummary.slice(0, 200)])))"
+    )
+    visit.complaints.clear()
+    assert found == []
