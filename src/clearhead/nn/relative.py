@@ -31,11 +31,8 @@ class RelativeBias(nn.Module):
 
         With a cache that holds more than the layout, the last token attends to all of its columns.
         """
-        if cache is not None and not isinstance(layout, Packed):
-            column = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last one
-            distance = column[None, :] - column[-1]
-        else:
-            distance = _distance(layout)
+        # rows of a cache end in the last column
+        distance = _distance(layout) if cache is None or isinstance(layout, Packed) else cache.distances()
         bias: Tensor = self.table(self.bucket(distance)).movedim(-1, -3)
         return bias
 
