@@ -116,7 +116,7 @@ class PackedPieces:
 
     def without_spaces(self, texts: Sequence[str]) -> Self:
         """Spans without the white space in front that some families count to the word: answers are slices of words."""
-        characters, begins = _characters(texts)
+        characters, begins = code_points(texts)
         solid = np.flatnonzero(~_is_space(characters))
         shift = np.repeat(begins[:-1], self.counts)  # where each piece's text begins
         ends = self.spans[:, 1] + shift
@@ -125,7 +125,7 @@ class PackedPieces:
 
     def with_capitals(self, texts: Sequence[str]) -> Self:
         """Tell for each piece the kind of its word in CAPITALS."""
-        characters, begins = _characters(texts)
+        characters, begins = code_points(texts)
         opens = np.flatnonzero(self.opens_word())
         owners = self.owners[opens]
         starts = self.spans[opens, 0]
@@ -295,7 +295,7 @@ def ranges(firsts: Ints, counts: Ints) -> Ints:
     return np.repeat(firsts - starts[:-1], counts) + np.arange(starts[-1])
 
 
-def _characters(texts: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:
+def code_points(texts: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:
     """The code points of all texts end to end, and where each text begins among them."""
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     return points, starts_of(np.fromiter(map(len, texts), np.int64, len(texts)))
