@@ -36,6 +36,17 @@ export async function drawing(path, signal = null) {
   throw new Error(facts ? JSON.parse(facts[1]).message : html);
 }
 
+// what scrolls in here can be reached by the keyboard
+export function reachable(root) {
+  new ResizeObserver(() => {
+    for (const box of root.querySelectorAll("marked-text, .token-scores, .wide")) {
+      if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }).observe(root);
+  return root;
+}
+
 // Python counts characters, JavaScript counts half of some of them
 export class Characters {
   constructor(text) {

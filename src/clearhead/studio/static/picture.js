@@ -1,7 +1,7 @@
 // <studio-picture>: what a page shows, a view or an answer, with its files below. Slow work is told, and can be cancelled.
 
 import { LONGEST, written } from "./address.js";
-import { ask, drawing, element } from "./dom.js";
+import { ask, drawing, element, reachable } from "./dom.js";
 import { RESULTS, verdict } from "./results.js";
 import { tools } from "./tools.js";
 import "./view.js";
@@ -107,7 +107,7 @@ export class StudioPicture extends HTMLElement {
     const found = await ask(`/api${entry.path}`, filled, signal);
     this.clear();
     const shown = element("div", { className: "shown" }, ...verdict(name, found, entry, values), ...RESULTS[name](found));
-    this.stage.replaceChildren(shown);
+    this.stage.replaceChildren(reachable(shown));
     this.below.replaceChildren(tools({ name, root: () => shown, json: `/api${entry.path}?${written(values)}`, about }));
     if (written(values).length > LONGEST) this.told.textContent = "The text is too long for an address, so the link does not hold it.";
   }
