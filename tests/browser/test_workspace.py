@@ -155,6 +155,20 @@ def test_slow_work_can_be_cancelled(visit, studio):
     visit.complaints.clear()
 
 
+def test_the_beginning_of_a_long_text_is_one_click_away(visit, studio):
+    page = visit(f"{studio}/look/block", studio)
+    field = page.get_by_label("Text", exact=True)
+    assert page.locator("label[for=field-text]").get_attribute("data-limit") == "at most 128 tokens"
+    field.fill("the animal was tired " * 30)
+    page.keyboard.press("Control+Enter")
+    page.locator(".status.failed", has_text="the model has 64 positions").wait_for()
+    visit.complaints.clear()
+    page.get_by_role("button", name="Show the beginning").click()
+    page.locator("studio-picture:not([aria-busy]) .tools").wait_for()
+    assert field.input_value().startswith("the animal was tired the")
+    assert len(field.input_value()) < 21 * 30
+
+
 def test_exports_are_vectors_that_say_what_they_show(visit, studio):
     page = attention(visit, studio)
     with page.expect_download() as download:

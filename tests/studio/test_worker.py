@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.studio.app import Studio, create_app
-from clearhead.studio.worker import Ask, StudioProcess, Unavailable
+from clearhead.studio.worker import Ask, StudioProcess, TooLong, Unavailable
 from studio.in_process import InProcess
 
 HAS_PROC = Path("/proc/self/task").is_dir()
@@ -142,7 +142,8 @@ def test_what_is_wrong_is_the_same_sentence(patient, folders, run_folder, path, 
     with pytest.raises(error) as refused:
         asyncio.run(here.ask("data", path, values))
     found, body = patient.get(f"/api{path}", **values)
-    assert (found, json.loads(body)) == (status, {"error": str(refused.value)})
+    shorter = {"shorter": refused.value.shorter} if isinstance(refused.value, TooLong) else {}
+    assert (found, json.loads(body)) == (status, {"error": str(refused.value), **shorter})
 
 
 def test_a_body_may_hold_any_json(patient):

@@ -18,7 +18,7 @@ from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output, Recorder, Step
 from clearhead.errors import BadInput, WrongTask, keywords, renamed, require
 from clearhead.evaluation.translation import chrf
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.nn.alignment import AttentionContext, FixedContext
 from clearhead.nn.attention import scaled_dot_product
 from clearhead.nn.heads import Network
@@ -31,7 +31,6 @@ from clearhead.text import Tokenizer
 from clearhead.text.languages import tag
 
 SCRIPTS = ("shared/svg.js", "shared/heatmap.js", "tree.js", "spread.js", "beside.js", "main.js")
-LIMIT = 128  # tokens read; the page holds what every step attended of them
 SPREAD = 32  # candidates whose probabilities follow the temperature
 TEMPERATURES = [round(0.1 * tenth, 1) for tenth in range(1, 21)]
 BINS = 4  # groups of sources by their length, of about the same size

@@ -41,7 +41,7 @@ export class StudioPicture extends HTMLElement {
     } catch (error) {
       if (running !== this.running) return false; // something else was asked meanwhile
       this.clear();
-      this.say(error.name === "AbortError" ? "Cancelled." : error.message);
+      this.say(error.name === "AbortError" ? "Cancelled." : error.message, error.shorter);
       return false;
     } finally {
       bar.end();
@@ -49,9 +49,15 @@ export class StudioPicture extends HTMLElement {
     }
   }
 
-  say(words) {
-    this.told.textContent = words;
+  // what is too long may be shown in part
+  say(words, shorter = null) {
+    this.told.replaceChildren(element("span", {}, words));
     this.told.className = "status failed";
+    if (!shorter) return;
+    const button = element("button", { type: "button" }, "Show the beginning");
+    const asked = new CustomEvent("clearhead:ask", { detail: shorter, bubbles: true, cancelable: true });
+    button.addEventListener("click", () => this.dispatchEvent(asked));
+    this.told.append(button);
   }
 
   clear() {
