@@ -1,6 +1,7 @@
 """The process in which the studio computes, one request after another, apart from the one that speaks HTTP.
 
-Whatever takes too long, or whose page was closed, ends with its process; what waits behind it is computed by the next.
+Whatever takes too long, or whose page was closed, ends with its process; what waits behind it is computed by the next,
+which was started beforehand.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE = 60.0  # seconds in which a page must be computed
 _START = 120.0  # seconds in which a process must have started
-_SHORT = 2.0  # seconds; another process takes longer to start, so what is done by then is not worth ending one
+_SHORT = 0.5  # seconds; what is done by then is not worth ending a process
 Wanted = Literal["about", "data", "html"]
 
 
@@ -280,6 +281,7 @@ class StudioProcess(ChildProcess[Heard]):
             told = f"this took more than {self._deadline:g} s and was ended"
             _refuse(job, Late(f"{told}; give a shorter text, or start with a longer --timeout"))
             return
+        self.prepare()  # so that the next page that is slow, or was closed, costs those behind it nothing
         message = reply.result()
         if isinstance(message, Refused) and message.kind == "too_long":
             _refuse(job, TooLong(message.message, message.shorter))
