@@ -86,7 +86,7 @@ def decoding(
         "spread": [_spread(seen, number, names) for number in path],
         "heads": [rounded(seen.heads[number], 3) for number in path] if seen.heads else [],
         "greedy": None if num_beams == 1 else _greedy(generator, text, max_new_tokens, number_of),
-        "beside": None if beside is None else _beside(beside, given, max_new_tokens),
+        "beside": None if beside is None else written_by(beside, given, max_new_tokens),
         "quality": None if pairs is None else by_length([model, *([beside] if beside else [])], pairs),
     }
     return View.of("decoding", "Decoding", SCRIPTS, data)
@@ -122,7 +122,7 @@ def _greedy(
     return _result(generator.tokenizer, output) | {"tokens": len(output.tokens), "nodes": kept}
 
 
-def _beside(model: Model, text: str, max_new_tokens: int) -> dict[str, Any]:
+def written_by(model: Model, text: str, max_new_tokens: int) -> dict[str, Any]:
     """The same text by another model: what it writes greedily, and its attention; or the one vector it has instead."""
     generator = model.generator
     require(generator.sourced, f"a {model.family} reads no source; give a model that translates", WrongTask)

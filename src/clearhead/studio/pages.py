@@ -12,6 +12,7 @@ from clearhead.errors import BadInput, NotFound, require
 from clearhead.inside.attention_view import LIMIT as ATTENTION_LIMIT
 from clearhead.inside.attribution import Use
 from clearhead.inside.block_view import one_block
+from clearhead.inside.bottleneck import bottleneck
 from clearhead.inside.by_hand import by_hand
 from clearhead.inside.decoding import decoding
 from clearhead.inside.difference import LIMIT as DIFFERENCE_LIMIT
@@ -166,6 +167,7 @@ OWN_TOKEN = Field("token", "Token: a word, or its number (else a telling one)")
 OWN_LAYER = Field("layer", "Layer (else the most telling)", "number")
 OWN_HEAD = Field("head", "Head (else the most telling)", "number")
 OWN_TEXTS_OF_HEADS = Field("text", "Text (else the lectures')", "text")
+NUMBERS = Field("text", "Numbers from 21 to 99 that do not end in 0", default="43 27 81 96")
 SWAPPED = Field("text", "Text of which two words change places (needs a model)", "text")
 USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
@@ -257,6 +259,13 @@ PAGES = (
         head="causal_lm",
         use="translate",
         tokens=LIMIT,
+    ),
+    Entry(
+        "/look/bottleneck",
+        "What does one vector hold?",
+        bottleneck,
+        (NUMBERS,),
+        needs="nothing",
     ),
     Entry("/look/tables", "How good are such models?", lecture_tables, title="Tables of the lectures", needs="nothing"),
     Entry(
