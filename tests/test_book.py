@@ -121,6 +121,7 @@ def test_a_chapter_runs_and_teaches(path, tmp_path):
     assert all("assert " in cell.text for cell in cells if cell.is_solution)
     assert page.startswith(f"# {int(path.stem[:2])}. ")
     assert "```python\n# " in page, "no source of the package is shown"
+    assert re.search(r"^> .*[=∝:σ]", page, re.MULTILINE), "no formula"
     assert len(list(tmp_path.glob("*.html"))) >= 1, "no picture"
 
 
@@ -132,7 +133,9 @@ def test_a_notebook_holds_the_cells_of_its_chapter():
     path = course.chapters()[0]
     made = course.notebook(path)
     assert made["nbformat"] == 4
-    assert ["".join(cell["source"]) for cell in made["cells"]] == [cell.text for cell in course.read(path)]
+    first, install, *others = ("".join(cell["source"]) for cell in made["cells"])
+    assert [first, *others] == [cell.text for cell in course.read(path)]
+    assert "%pip install" in install
     assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
 
 

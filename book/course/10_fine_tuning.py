@@ -5,6 +5,8 @@
 # each is a small head on the same hidden states: a class for a sentence, a class for a pair, a label for each token, the
 # start and the end of an answer. The last two are the same head with another number of outputs:
 #
+# > class: softmax(W h_[CLS]); token i: softmax(W hᵢ); answer: start softmaxᵢ(w·hᵢ), end softmaxᵢ(v·hᵢ)
+#
 # {{ clearhead.nn.heads.TokenHead }}
 
 # %%
