@@ -26,6 +26,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "docs/guides/README.md": "guides/index.md",
     "make-model/README.md": "models/making.md",
     f"{BOX}/encoder/README.md": "models/encoder.md",
     f"{BOX}/encoder/curve.svg": "models/curve.svg",
