@@ -32,9 +32,14 @@ def blocks(guide: str, language: str) -> list[str]:
     return ["\n".join(line.removeprefix(indent) for line in block.splitlines()) for indent, block in found]
 
 
+def lines(block: str) -> list[str]:
+    """The commands of a block; one may go on over several lines."""
+    return [line for line in block.replace("\\\n", " ").replace("(\n", "(").splitlines() if line]
+
+
 def commands(block: str) -> Iterator[list[str]]:
     """The calls of clearhead in a block, as the shell would cut them."""
-    for line in block.splitlines():
+    for line in lines(block):
         if line.startswith("clearhead "):
             yield shlex.split(line)[1:]
 
@@ -62,7 +67,7 @@ def test_the_first_commands_work_as_they_stand(guide, checkout, run, capsys):
     assert re.match(r"# .+\n\n```sh\n", text), "a guide begins with a command"
     first, more = blocks(guide, "sh")[0], SHORTER.get(guide, [])
     assert first.startswith(("clearhead ", "cat ", "python -c "))
-    for line in first.splitlines():
+    for line in lines(first):
         words = shlex.split(line)
         if words[0] == "cat":
             Path("corpus.txt").write_text("\n".join(path.read_text() for path in sorted(Path("docs").glob("*.md"))))
