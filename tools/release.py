@@ -3,7 +3,7 @@
 The sdist and the wheel are built twice, from copies of what git holds, and must come out the same to the byte; the
 wheel must hold the package with its models and nothing else. Then it is installed into an empty environment of each
 Python that is found, without the repository, and there the demo runs and the command line answers. What was built is
-left in dist/, with its SHA-256.
+left in dist/, with its SHA-256, and the man page beside it.
 
 torch is installed first, by TORCH (default torch==2.13.0), since a plain install fetches gigabytes for GPUs.
 """
@@ -24,8 +24,24 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 ALLOWED = {".py", ".json", ".md", ".safetensors", ".svg", ".typed", ".html", ".css", ".js", ".tsv", ".txt", ".toml"}
+# without these an sdist cannot be built, tested, or made a site of
+WANTED = (
+    ".github/workflows/ci.yml",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "benchmarks/results/gpu_mlm.json",
+    "book/website.py",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "tests/conftest.py",
+)
 SMOKE = {
-    ("--version",): r"clearhead \d+\.\d+\.\d+",
+    ("--version",): r"clearhead \d+\.\d+\.\d+$",
+    ("--show-completion", "bash"): "_clearhead_completion",
     ("ask", "Where did Ada live?", "Ada Lovelace lived in London."): "London",
     ("tag", "Ada Lovelace lived in London.", "--json"): '"label": "PER"',
     ("translate", "Ich muss auf den Markt gehen."): "market",
@@ -67,8 +83,7 @@ def wrong_in_source(sdist: Path) -> list[str]:
     """What an sdist lacks to be built and tested from."""
     with tarfile.open(sdist) as held:
         names = {name.split("/", 1)[-1] for name in held.getnames()}
-    wanted = ("pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "book/website.py")
-    return [f"lacks {name}" for name in wanted if name not in names]
+    return [f"lacks {name}" for name in WANTED if name not in names]
 
 
 def pythons() -> list[Path]:
@@ -118,6 +133,8 @@ def main() -> None:
         (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
         if wrong := [*wrong_in(wheel), *wrong_in_source(sdist)]:
             sys.exit("; ".join(wrong))
+        made = (sys.executable, ROOT / "book" / "manual.py", DIST / "clearhead.1")
+        run(*made, cwd=ROOT, PYTHONPATH=str(ROOT / "src"))
         found = pythons()
         for python in found:
             with tempfile.TemporaryDirectory() as folder:
