@@ -41,7 +41,6 @@ WANTED = (
 )
 SMOKE = {
     ("--version",): r"clearhead \d+\.\d+\.\d+$",
-    ("--show-completion", "bash"): "_clearhead_completion",
     ("ask", "Where did Ada live?", "Ada Lovelace lived in London."): "London",
     ("tag", "Ada Lovelace lived in London.", "--json"): '"label": "PER"',
     ("translate", "Ich muss auf den Markt gehen."): "market",
@@ -112,6 +111,9 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> None:
         printed = run(folder / "env" / "bin" / "clearhead", *words, cwd=folder)
         if not re.search(said, printed):
             sys.exit(f"clearhead {' '.join(words)} said {printed!r}, without {said!r}")
+    completed = {"_CLEARHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "clearhead tokeniz", "COMP_CWORD": "1"}
+    if (printed := run(folder / "env" / "bin" / "clearhead", cwd=folder, **completed).split()) != ["tokenize", "tokenizer"]:
+        sys.exit(f"the shell would complete tokeniz to {printed}")
     run(own, "-m", "clearhead.demo", cwd=folder)
     print(f"  {run(own, '--version', cwd=folder).strip()}: the demo and {len(SMOKE)} verbs work", flush=True)
 
