@@ -1,5 +1,6 @@
 """The site's pages: every public name, verb, key, route and error has its entry, and links lead somewhere."""
 
+import doctest
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +12,7 @@ import course
 import reference
 import website
 from clearhead.pipelines import results
+from clearhead.pipelines.search.index import Index
 
 
 def unrun(path: Path, _: Path) -> str:
@@ -152,3 +154,38 @@ def test_a_chapter_that_is_wrong_fails(tmp_path):
     path.write_text("# %%\nassert 1 == 2\n")
     with pytest.raises(AssertionError):
         course.page(path, tmp_path)
+
+
+TOKENIZER = (
+    "from_folder",
+    "save",
+    "encode",
+    "encode_batch",
+    "pieces",
+    "words_batch",
+    "ids_batch",
+    "decode",
+    "token_to_id",
+    "id_to_token",
+)
+CALLED = {
+    **{f"Tokenizer.{name}": clearhead.Tokenizer for name in TOKENIZER},
+    **{f"Index.{name}": Index for name in ("build", "load", "passage", "save", "search")},
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> clearhead.Model:
+    return clearhead.load()
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_a_user_calls_has_an_example_that_runs(name, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    described = getattr(CALLED[name], name.partition(".")[2]).__doc__
+    assert ">>> " in described
+    names = {"clearhead": clearhead, "model": model}
+    test = doctest.DocTestParser().get_doctest(described, names, name, None, None)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append)
+    assert not told, "".join(told)
