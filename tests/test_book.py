@@ -67,6 +67,11 @@ def test_every_json_key_route_and_error_has_an_entry():
     assert [kind.__name__ for kind in reference.error_kinds() if kind not in reference.REMEDIES] == []
 
 
+def test_every_verb_with_a_recipe_has_its_keys():
+    able = {path for path, command in reference.commands() if any("--set" in one.opts for one in command.params)}
+    assert able - set(reference.RECIPES) == {"glue"}  # whose recipe is that of finetune
+
+
 def test_every_key_of_a_recipe_has_its_default():
     text = reference.recipes()
     assert "| `train.learning_rate` | `float` | `5e-05` |" in text.split("\n## finetune\n")[1]

@@ -111,9 +111,10 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> None:
         printed = run(folder / "env" / "bin" / "clearhead", *words, cwd=folder)
         if not re.search(said, printed):
             sys.exit(f"clearhead {' '.join(words)} said {printed!r}, without {said!r}")
-    completed = {"_CLEARHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "clearhead tokeniz", "COMP_CWORD": "1"}
-    if (printed := run(folder / "env" / "bin" / "clearhead", cwd=folder, **completed).split()) != ["tokenize", "tokenizer"]:
-        sys.exit(f"the shell would complete tokeniz to {printed}")
+    asked = {"_CLEARHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "clearhead tokeniz", "COMP_CWORD": "1"}
+    completed = run(folder / "env" / "bin" / "clearhead", cwd=folder, **asked).split()
+    if completed != ["tokenize", "tokenizer"]:
+        sys.exit(f"the shell would complete tokeniz to {completed}")
     run(own, "-m", "clearhead.demo", cwd=folder)
     print(f"  {run(own, '--version', cwd=folder).strip()}: the demo and {len(SMOKE)} verbs work", flush=True)
 
