@@ -7,7 +7,7 @@ if (location.protocol === "file:") {
       this.frame.hidden = true;
       document.body.append(this.frame);
       const inner = this.frame.contentWindow;
-      inner.postMessage = (data) => setTimeout(() => this.onmessage?.({ data }));
+      inner.postMessage = (data) => tell(Promise.resolve(this), data);
       this.ready = new Promise((resolve, reject) => {
         const script = inner.document.createElement("script");
         script.src = new URL(address, location.href);
@@ -18,10 +18,15 @@ if (location.protocol === "file:") {
       this.ready.catch((error) => this.onerror?.(error));
     }
     postMessage(data) {
-      this.ready.then((inner) => inner.onmessage({ data }), () => {});
+      tell(this.ready, data);
     }
     terminate() {
       this.frame.remove();
     }
   };
+
+  function tell(side, data) {
+    const copy = structuredClone(data); // as between threads, neither side sees what the other changes later
+    side.then((one) => setTimeout(() => one.onmessage?.({ data: copy })), () => {});
+  }
 }
