@@ -100,5 +100,5 @@ def test_the_python_of_a_guide_runs(guide):
 
 def test_an_answer_is_what_the_guide_promises(checkout, run):
     says, silent = commands(blocks("questions", "sh")[0])
-    assert "30 seconds" in run(*says)[1]
+    assert "  30  " in run(*says)[1]
     assert "(no answer)" in run(*silent)[1]
