@@ -173,7 +173,7 @@ def json_keys() -> str:
     """The keys of what `--json`, the service and `to_dict` give."""
     lines = ["# JSON keys", "", "What `--json`, the service and `to_dict()` write of each kind of result.", ""]
     for name, kind in vars(results).items():
-        if inspect.isclass(kind) and issubclass(kind, Record) and kind is not Record:
+        if inspect.isclass(kind) and issubclass(kind, Record) and is_dataclass(kind):
             lines += [f"## {name}", "", *_prose(inspect.getdoc(kind))]
             rows = [(f"`{one.name}`", f"`{_type(one.type)}`") for one in fields(kind)]
             lines += [*_table(("key", "type"), rows), ""]
