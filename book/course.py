@@ -23,6 +23,12 @@ from typing import Any
 from clearhead.inside.page import View
 
 CHAPTERS = Path(__file__).with_name("course")
+# how a notebook begins where the package may not be there yet, as in Colab
+INSTALL = """try:
+    import clearhead
+except ModuleNotFoundError:
+    # of what is published; a wheel of your own is uploaded first: %pip install clearhead-0.1.0-py3-none-any.whl
+    %pip install --quiet clearhead"""
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^\{\{ (\S+) \}\}$", re.MULTILINE)
 
@@ -97,7 +103,10 @@ def run(cells: Iterable[Cell]) -> Iterator[Shown | None]:
 
 
 def page(path: Path, folder: Path) -> str:
-    """A chapter as Markdown, with what its code shows; pictures are written beside it, into the folder."""
+    """A chapter as Markdown, with what its code shows; pictures are written beside it, into the folder.
+
+    The notebook, to which it links, is written by `write_notebooks`.
+    """
     cells, parts = read(path), []
     for number, (cell, shown) in enumerate(zip(cells, run(cells), strict=True)):
         if shown is None:
@@ -111,6 +120,7 @@ def page(path: Path, folder: Path) -> str:
             (folder / name).write_text(shown.picture.html, encoding="utf-8")
             block += f'\n\n<iframe src="{name}" title="{shown.picture.title}" width="100%" height="640"></iframe>'
         parts.append(_folded(block) if cell.is_solution else block)
+    parts.append(f"[This chapter as a notebook](notebooks/{path.stem}.ipynb), for Jupyter and Colab.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -120,7 +130,8 @@ def _folded(block: str) -> str:
 
 
 def notebook(path: Path) -> dict[str, Any]:
-    """A chapter for Jupyter and Colab (nbformat 4.5), without outputs."""
+    """A chapter for Jupyter and Colab (nbformat 4.5), without outputs; after its title it sees to the package."""
+    first, *others = read(path)
     cells = [
         {
             "id": f"cell-{number}",
@@ -129,7 +140,7 @@ def notebook(path: Path) -> dict[str, Any]:
             "source": cell.text.splitlines(keepends=True),
             **({"outputs": [], "execution_count": None} if cell.is_code else {}),
         }
-        for number, cell in enumerate(read(path))
+        for number, cell in enumerate((first, Cell(INSTALL, is_code=True), *others))
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

@@ -135,7 +135,7 @@ def command_line() -> str:
     for path, command in commands():
         lines += [f"## clearhead {path}", "", *_prose(_plain(command.help))]
         shown = [one for one in command.params if not getattr(one, "hidden", False) and one.name != "help"]
-        rows = [(_spelling(one), _default(one), _plain(getattr(one, "help", None))) for one in shown]
+        rows = [(spelling(one), default(one), _plain(getattr(one, "help", None))) for one in shown]
         lines += [*_table(("", "default", ""), rows), ""]
     return "\n".join(lines)
 
@@ -154,13 +154,15 @@ def commands() -> Iterator[tuple[str, Any]]:
     return below(typer.main.get_command(app), "")
 
 
-def _spelling(parameter: Any) -> str:
+def spelling(parameter: Any) -> str:
+    """An argument or option as one writes it."""
     if parameter.param_type_name == "argument":
         return f"`{parameter.name.upper()}{'…' if parameter.nargs == -1 else ''}`"
     return ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
 
 
-def _default(parameter: Any) -> str:
+def default(parameter: Any) -> str:
+    """What a parameter is where it is not given."""
     value = parameter.default
     if parameter.required:
         return "required"
@@ -171,7 +173,7 @@ def json_keys() -> str:
     """The keys of what `--json`, the service and `to_dict` give."""
     lines = ["# JSON keys", "", "What `--json`, the service and `to_dict()` write of each kind of result.", ""]
     for name, kind in vars(results).items():
-        if inspect.isclass(kind) and issubclass(kind, Record) and kind is not Record:
+        if inspect.isclass(kind) and issubclass(kind, Record) and is_dataclass(kind):
             lines += [f"## {name}", "", *_prose(inspect.getdoc(kind))]
             rows = [(f"`{one.name}`", f"`{_type(one.type)}`") for one in fields(kind)]
             lines += [*_table(("key", "type"), rows), ""]

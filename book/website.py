@@ -26,19 +26,23 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "docs/guides/README.md": "guides/index.md",
     "make-model/README.md": "models/making.md",
     f"{BOX}/encoder/README.md": "models/encoder.md",
     f"{BOX}/encoder/curve.svg": "models/curve.svg",
     f"{BOX}/translator/README.md": "models/translator.md",
+    "book/iframe-worker.js": "iframe-worker.js",  # so that the search works from the disk, too
 }
+SHOWN = (".md", ".png", ".svg")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _FETCHED = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?(?:src|href)=\"?(https?://[^\"\s>]*)[^>]*>")
 
 
 def places() -> dict[str, str]:
     """Every file that goes into the site, by its path in the repository."""
-    shown = (path for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".png", ".svg", ".webm"))
-    return {f"docs/{path.name}": path.name for path in sorted(shown)} | PAGES
+    docs = ROOT / "docs"
+    shown = (path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*")) if path.suffix in SHOWN)
+    return {f"docs/{name}": name for name in shown} | PAGES
 
 
 def turned(text: str, source: str, known: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """The site's pages: every public name, verb, key, route and error has its entry, and links lead somewhere."""
 
+import doctest
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +12,7 @@ import course
 import reference
 import website
 from clearhead.pipelines import results
+from clearhead.pipelines.search.index import Index
 
 
 def unrun(path: Path, _: Path) -> str:
@@ -63,6 +65,11 @@ def test_every_json_key_route_and_error_has_an_entry():
     routes = headings(reference.http())
     assert {f"POST /v1/{use}" for use in ("fill", "classify", "answer", "embed", "search", "rerank")} <= set(routes)
     assert [kind.__name__ for kind in reference.error_kinds() if kind not in reference.REMEDIES] == []
+
+
+def test_every_verb_with_a_recipe_has_its_keys():
+    able = {path for path, command in reference.commands() if any("--set" in one.opts for one in command.params)}
+    assert able - set(reference.RECIPES) == {"glue"}  # whose recipe is that of finetune
 
 
 def test_every_key_of_a_recipe_has_its_default():
@@ -121,6 +128,7 @@ def test_a_chapter_runs_and_teaches(path, tmp_path):
     assert all("assert " in cell.text for cell in cells if cell.is_solution)
     assert page.startswith(f"# {int(path.stem[:2])}. ")
     assert "```python\n# " in page, "no source of the package is shown"
+    assert re.search(r"^> .*[=∝:σ]", page, re.MULTILINE), "no formula"
     assert len(list(tmp_path.glob("*.html"))) >= 1, "no picture"
 
 
@@ -132,7 +140,9 @@ def test_a_notebook_holds_the_cells_of_its_chapter():
     path = course.chapters()[0]
     made = course.notebook(path)
     assert made["nbformat"] == 4
-    assert ["".join(cell["source"]) for cell in made["cells"]] == [cell.text for cell in course.read(path)]
+    first, install, *others = ("".join(cell["source"]) for cell in made["cells"])
+    assert [first, *others] == [cell.text for cell in course.read(path)]
+    assert "%pip install" in install
     assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
 
 
@@ -149,3 +159,38 @@ def test_a_chapter_that_is_wrong_fails(tmp_path):
     path.write_text("# %%\nassert 1 == 2\n")
     with pytest.raises(AssertionError):
         course.page(path, tmp_path)
+
+
+TOKENIZER = (
+    "from_folder",
+    "save",
+    "encode",
+    "encode_batch",
+    "pieces",
+    "words_batch",
+    "ids_batch",
+    "decode",
+    "token_to_id",
+    "id_to_token",
+)
+CALLED = {
+    **{f"Tokenizer.{name}": clearhead.Tokenizer for name in TOKENIZER},
+    **{f"Index.{name}": Index for name in ("build", "load", "passage", "save", "search")},
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> clearhead.Model:
+    return clearhead.load()
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_a_user_calls_has_an_example_that_runs(name, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    described = getattr(CALLED[name], name.partition(".")[2]).__doc__
+    assert ">>> " in described
+    names = {"clearhead": clearhead, "model": model}
+    test = doctest.DocTestParser().get_doctest(described, names, name, None, None)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append)
+    assert not told, "".join(told)

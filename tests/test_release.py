@@ -39,9 +39,11 @@ def test_what_a_wheel_should_not_hold_and_what_it_lacks_are_named(tmp_path, trac
 
 def test_what_an_sdist_lacks_is_named(tmp_path):
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as held:
-        for name in ("pyproject.toml", "LICENSE", "README.md", "tests/conftest.py", "book/website.py"):
-            held.addfile(tarfile.TarInfo(f"clearhead-0.1.0/{name}"), io.BytesIO())
+        for name in release.WANTED:
+            if name != "Makefile":
+                held.addfile(tarfile.TarInfo(f"clearhead-0.1.0/{name}"), io.BytesIO())
     assert release.wrong_in_source(tmp_path / "a.tar.gz") == ["lacks Makefile"]
+    assert [name for name in release.WANTED if not (ROOT / name).is_file()] == []
 
 
 def test_a_command_that_fails_ends_the_release(tmp_path):

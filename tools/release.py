@@ -3,7 +3,7 @@
 The sdist and the wheel are built twice, from copies of what git holds, and must come out the same to the byte; the
 wheel must hold the package with its models and nothing else. Then it is installed into an empty environment of each
 Python that is found, without the repository, and there the demo runs and the command line answers. What was built is
-left in dist/, with its SHA-256.
+left in dist/, with its SHA-256, and the man page beside it.
 
 torch is installed first, by TORCH (default torch==2.13.0), since a plain install fetches gigabytes for GPUs.
 """
@@ -24,8 +24,23 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 ALLOWED = {".py", ".json", ".md", ".safetensors", ".svg", ".typed", ".html", ".css", ".js", ".tsv", ".txt", ".toml"}
+# without these an sdist cannot be built, tested, or made a site of
+WANTED = (
+    ".github/workflows/ci.yml",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "benchmarks/results/gpu_mlm.json",
+    "book/website.py",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "tests/conftest.py",
+)
 SMOKE = {
-    ("--version",): r"clearhead \d+\.\d+\.\d+",
+    ("--version",): r"clearhead \d+\.\d+\.\d+$",
     ("ask", "Where did Ada live?", "Ada Lovelace lived in London."): "London",
     ("tag", "Ada Lovelace lived in London.", "--json"): '"label": "PER"',
     ("translate", "Ich muss auf den Markt gehen."): "market",
@@ -67,8 +82,7 @@ def wrong_in_source(sdist: Path) -> list[str]:
     """What an sdist lacks to be built and tested from."""
     with tarfile.open(sdist) as held:
         names = {name.split("/", 1)[-1] for name in held.getnames()}
-    wanted = ("pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "book/website.py")
-    return [f"lacks {name}" for name in wanted if name not in names]
+    return [f"lacks {name}" for name in WANTED if name not in names]
 
 
 def pythons() -> list[Path]:
@@ -97,6 +111,10 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> None:
         printed = run(folder / "env" / "bin" / "clearhead", *words, cwd=folder)
         if not re.search(said, printed):
             sys.exit(f"clearhead {' '.join(words)} said {printed!r}, without {said!r}")
+    asked = {"_CLEARHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "clearhead tokeniz", "COMP_CWORD": "1"}
+    completed = run(folder / "env" / "bin" / "clearhead", cwd=folder, **asked).split()
+    if completed != ["tokenize", "tokenizer"]:
+        sys.exit(f"the shell would complete tokeniz to {completed}")
     run(own, "-m", "clearhead.demo", cwd=folder)
     print(f"  {run(own, '--version', cwd=folder).strip()}: the demo and {len(SMOKE)} verbs work", flush=True)
 
@@ -118,6 +136,8 @@ def main() -> None:
         (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
         if wrong := [*wrong_in(wheel), *wrong_in_source(sdist)]:
             sys.exit("; ".join(wrong))
+        made = (sys.executable, ROOT / "book" / "manual.py", DIST / "clearhead.1")
+        run(*made, cwd=ROOT, PYTHONPATH=str(ROOT / "src"))
         found = pythons()
         for python in found:
             with tempfile.TemporaryDirectory() as folder:

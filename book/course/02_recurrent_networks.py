@@ -1,9 +1,11 @@
 # %% [markdown]
 # # 2. Recurrent networks and their bottleneck
 #
-# A recurrent network reads a sentence word by word and keeps one state: hₜ = f(hₜ₋₁, xₜ). A translator of 2014 has two of
-# them. The encoder's last state is all that the decoder ever hears of the source: a whole sentence in one vector,
-# however long it is. That is the bottleneck.
+# A recurrent network reads a sentence word by word and keeps one state. A translator of 2014 has two of them. The encoder's
+# last state is all that the decoder ever hears of the source: a whole sentence in one vector, however long it is. That
+# is the bottleneck.
+#
+# > hₜ = f(hₜ₋₁, xₜ), sₜ = g(sₜ₋₁, yₜ₋₁, c), and c is the last h for every t
 #
 # In the package this is a part with one line, beside the part that attention puts in its place (chapter 3):
 #

@@ -5,6 +5,8 @@
 # done H times side by side, each head with narrower matrices of its own; the results are put next to each other,
 # n × (H·d), and multiplied by W^O, back to n × D.
 #
+# > headᵢ = softmax(x Wᵢ^Q (x Wᵢ^K)ᵀ / √d) x Wᵢ^V; MultiHead(x) = [head₁ … head_H] W^O
+#
 # {{ clearhead.nn.attention.MultiHeadAttention.forward }}
 
 # %%

@@ -4,6 +4,8 @@
 # Stack what we have. A block is attention, which moves information between words, and a feed-forward network, which
 # works on each word alone; round both go a residual sum and a LayerNorm:
 #
+# > y = LayerNorm(x + MultiHead(x)), z = LayerNorm(y + W₂ max(0, W₁ y + b₁) + b₂)
+#
 # {{ clearhead.nn.blocks.PostNormBlock }}
 #
 # (The two lines under `can_fuse` are a faster way to the same numbers; a test holds that they agree.) The encoder of 2017

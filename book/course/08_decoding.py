@@ -7,6 +7,8 @@
 # - *beam search*: keep the best few beginnings, by the sum of their log-probabilities, until they end;
 # - *sampling*: draw, with a temperature, from the best k (top-k), or from the fewest that hold p of the probability (top-p).
 #
+# > log p(y₁ … y_n) = Σₜ log p(yₜ | y₁ … yₜ₋₁), and with temperature τ: p ∝ exp(z / τ)
+#
 # The last is this much code:
 #
 # {{ clearhead.decoding.config.Sampling.probabilities }}

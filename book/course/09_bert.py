@@ -3,7 +3,11 @@
 #
 # BERT (2018) is the encoder alone, and learns from raw text by two tasks: guess masked words from *both* sides, and tell
 # whether one sentence follows another. Its input is a sum of three vectors for each token: the piece, its position, its
-# segment. The lectures' example:
+# segment.
+#
+# > xᵢ = E[tokenᵢ] + P[i] + S[segmentᵢ]; loss = −Σ log p(true token at i), over the masked i alone
+#
+# The lectures' example:
 
 # %%
 import clearhead as ch

@@ -75,7 +75,12 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
-        """Read a folder's: tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt or source.spm."""
+        """Read a folder's: tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt or source.spm.
+
+        >>> model.save("my-model")
+        >>> clearhead.Tokenizer.from_folder("my-model").vocabulary == model.tokenizer.vocabulary
+        True
+        """
         return cls(*files.load_folder(Path(folder)))
 
     @classmethod
@@ -91,6 +96,8 @@ class Tokenizer:
 
         A folder that holds a tokenizer is refused, or with `overwrite` replaced. A model stays where it is, and its
         tokenizer alone is added or replaced.
+
+        >>> model.tokenizer.save("words")
         """
         place = Path(folder)
         beside_model = (place / "config.json").is_file()
@@ -164,11 +171,19 @@ class Tokenizer:
         return type(self)(library, {**self.settings, DIRECTIONS: list(directions)})
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
-        """One text, or two, with special tokens round them."""
+        """One text, or two, with special tokens round them.
+
+        >>> model.tokenizer.encode("Where?", "Here.").tokens
+        ['[CLS]', 'where', '?', '[SEP]', 'here', '.', '[SEP]']
+        """
         return self.encode_batch([text if pair is None else (text, pair)])[0]
 
     def encode_batch(self, inputs: Sequence[str | tuple[str, str]]) -> list[Encoding]:
-        """Many texts or pairs of texts, on all cores."""
+        """Many texts or pairs of texts, on all cores.
+
+        >>> [len(one.ids) for one in model.tokenizer.encode_batch(["Yes.", ("Where?", "Here.")])]
+        [4, 7]
+        """
         require(not isinstance(inputs, str), "A batch is a list of texts; encode takes one text.", BadInput)
         for item in inputs:
             fits = isinstance(item, str) or (isinstance(item, tuple | list) and len(item) == 2)
@@ -178,11 +193,20 @@ class Tokenizer:
         return [self.template.wrap(next(pieces), None if isinstance(item, str) else next(pieces)) for item in inputs]
 
     def pieces(self, text: str) -> Pieces:
-        """The pieces of one text, without special tokens."""
+        """The pieces of one text, without special tokens.
+
+        >>> found = model.tokenizer.pieces("London.")
+        >>> [(token, span) for token, span in zip(found.tokens, found.offsets)]
+        [('london', (0, 6)), ('.', (6, 7))]
+        """
         return self.pieces_batch([text])[0]
 
     def words_batch(self, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-        """The pieces of texts that are split already, joined by spaces; `Pieces.words` are indices into the words."""
+        """The pieces of texts that are split already, joined by spaces; `Pieces.words` are indices into the words.
+
+        >>> model.tokenizer.words_batch([["New", "York", "."]])[0].words
+        [0, 1, 2]
+        """
         _check_split(sentences)
         found = []
         for words, pieces in zip(sentences, self.pieces_batch([" ".join(words) for words in sentences]), strict=True):
@@ -236,7 +260,11 @@ class Tokenizer:
         return self.packed_batch([" ".join(words) for words in sentences]).of_words(sentences)
 
     def ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Only the ids of many texts, without special tokens: the fast way through a corpus."""
+        """Only the ids of many texts, without special tokens: the fast way through a corpus.
+
+        >>> [len(ids) for ids in model.tokenizer.ids_batch(["London.", "Paris and London."])]
+        [2, 4]
+        """
         valid = [valid_text(text) for text in texts]
         if all(len(text) <= CHUNK for text in valid):  # sentences need no plan, which would cost a fifth
             return [part.ids for part in self._run(valid, offsets=False)]
@@ -245,7 +273,11 @@ class Tokenizer:
         return [[i for _ in plan.texts for i in next(encoded).ids] for plan in plans]
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
-        """Text of these ids, with or without the special tokens among them."""
+        """Text of these ids, with or without the special tokens among them.
+
+        >>> model.tokenizer.decode(model.tokenizer.encode("She lived in London.").ids)
+        'she lived in london.'
+        """
         wrong = next((i for i in set(ids) if i not in self._names), None)
         require(wrong is None, f"Id {wrong} is not among the {self.vocabulary} tokens of the vocabulary.", BadInput)
         with explained(BadCheckpoint, "The tokenizer cannot decode ({}); its files are damaged."):
@@ -299,11 +331,19 @@ class Tokenizer:
         return Languages.find(specials, self.template.around_text, self.settings)
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token; None if it is not in the vocabulary."""
+        """The id of a token; None if it is not in the vocabulary.
+
+        >>> model.tokenizer.token_to_id("[CLS]") == model.tokenizer.cls_id
+        True
+        """
         return self._library.token_to_id(valid_text(token))
 
     def id_to_token(self, token_id: int) -> str | None:
-        """The token of an id; None if there is no such id."""
+        """The token of an id; None if there is no such id.
+
+        >>> model.tokenizer.id_to_token(model.tokenizer.cls_id)
+        '[CLS]'
+        """
         return self._names.get(token_id)
 
     @property

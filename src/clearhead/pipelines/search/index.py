@@ -79,6 +79,9 @@ class Index:
 
         Vectors are those of the model's skill for search, or of the one named. A plain string is a document whose
         source is its number, from 0. `progress` is told of passages embedded.
+
+        >>> model.index(["Dogs bark.", "Cats meow."])
+        Index(2 passages of 2 documents, vectors of width 384)
         """
         held = tuple(as_document(one, number) for number, one in enumerate(listed(documents)))
         rows = [(number, *span) for number, one in enumerate(held) for span in cut_passages(one.text, max_characters)]
@@ -103,7 +106,11 @@ class Index:
         return html_table(repr(self), ("document", "characters", "passages"), rows, more)
 
     def passage(self, place: int) -> str:
-        """The text of a passage."""
+        """The text of a passage.
+
+        >>> model.index(["Dogs bark.", "Cats meow."]).passage(1)
+        'Cats meow.'
+        """
         number, start, end = self.spans[place].tolist()
         return self.documents[number].text[start:end]
 
@@ -133,6 +140,10 @@ class Index:
         such a skill and no other method than hybrid is named. Vectors are found through a graph, where one was saved:
         that of more than 50,000 passages is; `approximate=False` compares all, True makes a graph if there is none.
         `where` leaves the documents whose metadata fit: see `where.conditions`.
+
+        >>> hit = model.index(["Dogs bark.", "Cats meow."]).search("Who barks?", top_k=1)[0]
+        >>> hit.text, hit.start, hit.end
+        ('Dogs bark.', 0, 10)
         """
         found = searched(
             self,
@@ -213,6 +224,8 @@ class Index:
 
         Of more than 50,000 vectors, there is a graph beside them, where usearch is installed (the extra `search`). A
         folder that holds an index or a model is refused, or with `overwrite` replaced.
+
+        >>> model.index(["Dogs bark.", "Cats meow."]).save("pets")
         """
         graph = self._graph_to_save()
         arrays: dict[str, NDArray[Any]] = {"spans": self.spans}
@@ -252,6 +265,11 @@ class Index:
         """Read a saved index, to be searched with the model, and the skill, that built it; without one, by words only.
 
         One that was built without a model is searched by words, whatever model is given.
+
+        >>> from clearhead.pipelines.search.index import Index
+        >>> model.index(["Dogs bark."]).save("dogs")
+        >>> Index.load("dogs", model)
+        Index(1 passages of 1 documents, vectors of width 384)
         """
         folder = Path(folder)
         arrays = _read_arrays(folder)
