@@ -127,7 +127,7 @@ class Lamb(Optimizer):
         mean = new["exp_avg"] / (1 - first ** new["step"])
         square = new["exp_avg_sq"] / (1 - second ** new["step"])
         change = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * weight
-        ratio = 1.0
+        ratio: Tensor | float = 1.0
         if group["adapts"]:
             ours, theirs = (as_whole(torch.linalg.vector_norm(x)) for x in (weight, change))
             ratio = torch.where((ours > 0) & (theirs > 0), ours / theirs, 1.0)
