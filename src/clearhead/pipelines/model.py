@@ -63,10 +63,12 @@ _WRITING = {
 }
 # what a recurrent network can do, where it is not "translate or generate"
 _CAN = {
-    "elmo": "its vectors are given by pipelines.word_vectors.ContextualWords",
+    "elmo": "it gives vectors: clearhead embed, clearhead senses",
     "rnnlm": "it can generate",
     "word2vec": "its words are looked up with: clearhead vectors near",
 }
+# the uses of an encoder that one has all the same
+_GIVES = {"elmo": ("embed", "token_vectors", "senses")}
 
 
 @keywords
@@ -404,7 +406,9 @@ class Model:
         ('B-LOC', 'B-MISC', 'B-ORG')
         """
         if self.family in RECURRENT_FAMILIES:
-            raise WrongTask(self._lacks(use))
+            if skill is None and use in _GIVES.get(self.family, ()):
+                return self
+            raise WrongTask(self._lacks(use if skill is None else f"skill {skill}"))
         chosen = skill or self.uses.get(use)
         return self if chosen is None else self.skill(chosen)
 
@@ -816,7 +820,7 @@ class Model:
         [[0, 1], [2]]
         """
         self.able("senses")
-        given, depth = list(listed(texts)), len(getattr(self.encoder, "blocks", (self.encoder,)))
+        given, depth = list(listed(texts)), self.config.num_hidden_layers
         tokens = token_vectors(self, given, layers or range(-min(4, depth), 0))
         return senses(word, given, tokens, threshold=threshold, count=count)
 
