@@ -67,6 +67,19 @@ class CausalLM(HeadTask):
         return self.network(*head, batch.ids, batch.layout)
 
 
+class PromptedTranslation(CausalLM):
+    """Each word of the target from its source, which stands before it, and the words between. Targets: next (N,)."""
+
+    part = "words"
+
+    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0) -> None:
+        super().__init__(network)
+        self.label_smoothing = label_smoothing
+
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return objectives.causal_lm(logits, batch.targets["next"], label_smoothing=self.label_smoothing)
+
+
 class BidirectionalLM:
     """The token after each, and the one before. `network(ids, layout)` gives both logits. Targets: next, previous."""
 
