@@ -254,13 +254,22 @@ SHARE = 1 / 6  # of a text is guessed (section 2.3: K = 6)
 class PermutedBatches(DerivedBatches):
     """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
 
-    Their target `place` (M,) is where each stands in its text. Special tokens are never asked for.
+    Their target `place` (M,) is where each stands in its text. Special tokens are never asked for. With `segment`,
+    texts of a multiple of so many tokens have an order in each segment of its own.
     """
 
-    def __init__(self, source: BatchSource, tokenizer: Tokenizer, *, share: float = SHARE, seed: int = 0) -> None:
+    def __init__(
+        self,
+        source: BatchSource,
+        tokenizer: Tokenizer,
+        *,
+        share: float = SHARE,
+        segment: int | None = None,
+        seed: int = 0,
+    ) -> None:
         require(0 < share < 1, f"The share to guess is {share}; it must lie between 0 and 1.")
         super().__init__(source)
-        self._share, self._seed = share, seed
+        self._share, self._segment, self._seed = share, segment, seed
         self._special = special_tokens(tokenizer)
         # which segment a special token is in is known; the rest of a single text is in the first
         self._segments = torch.zeros(tokenizer.vocabulary, dtype=torch.int64)
@@ -271,8 +280,11 @@ class PermutedBatches(DerivedBatches):
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
         text = self.source.batch(index)
-        text = replace(text, segments=self._segments[text.ids])
-        return permute(text, self._special, self._share, rng(Stream.PERMUTATION, self._seed, index))
+        draw, text = rng(Stream.PERMUTATION, self._seed, index), replace(text, segments=self._segments[text.ids])
+        if self._segment is None:
+            return permute(text, self._special, self._share, draw)
+        cut = replace(text, layout=Packed.of([self._segment] * (text.tokens // self._segment)))
+        return _joined(permute(cut, self._special, self._share, draw), text.layout, self._segment)
 
 
 def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.random.Generator) -> Batch:
@@ -298,3 +310,13 @@ def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.rand
         targets={"place": torch.from_numpy(place)},
         source=replace(text, targets={"rank": torch.from_numpy(rank)}),
     )
+
+
+def _joined(asked: Batch, texts: Packed, segment: int) -> Batch:
+    """Questions about segments as questions about the texts that they are cut out of."""
+    counts = np.array(asked.layout.lengths)
+    first = np.concatenate([np.arange(0, length, segment) for length in texts.lengths])  # where segments begin
+    place = asked.targets["place"] + torch.from_numpy(np.repeat(first, counts))
+    of_texts = np.add.reduceat(counts, np.flatnonzero(first == 0))
+    source = None if asked.source is None else replace(asked.source, layout=texts)
+    return Batch(asked.ids, Packed.of(of_texts.tolist()), targets={"place": place}, source=source)

@@ -59,6 +59,7 @@ FAMILIES = {
     **{name: LanguageFamily("causal", rnnlm.PRESETS, "gpt2", {"learning_rate": 2e-3}) for name in rnnlm.BUILD},
     "elmo": LanguageFamily("bidirectional", elmo.PRESETS, "word", _ELMO, {"length": 64, "tokens": 4096}),
 }
+SEGMENTS = 4  # sequences of running text that follow one another in a batch, where there is a memory
 # the family that an objective is tried with first
 DEFAULT_FAMILY: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
 TASKS: dict[str, Callable[[Any], Task]] = {
@@ -80,6 +81,9 @@ class Language:
     tokens: int = 8192  # of a micro-batch
     corruption: SpanCorruption = field(default_factory=SpanCorruption)  # of spans
     share: float = SHARE  # of a text that is guessed, by permutation
+    memory: int | None = (
+        None  # by permutation: tokens before it that a sequence knows, of the four that are read in turn
+    )
     train: Settings = field(
         default_factory=lambda: Settings(
             minutes=60.0,
@@ -142,9 +146,20 @@ def pretrain_language(
     model = build(recipe, tokenizer, start)
     if model.family not in RECURRENT_FAMILIES:
         check_fit(model, recipe.length)
-    task = TASKS[recipe.objective](model.network)
     source, begun = partial(batches, recipe, tokenizer), None if start is None else {"the starting model": start}
-    return model, train_on_text(task, model, corpus, out, recipe, batches=source, start=begun, **options)
+    return model, train_on_text(
+        make_task(recipe, model.network), model, corpus, out, recipe, batches=source, start=begun, **options
+    )
+
+
+def make_task(recipe: Language, network: Any) -> Task:
+    """What a recipe trains a network for."""
+    if recipe.memory is None:
+        return TASKS[recipe.objective](network)
+    told = f"memory={recipe.memory} is for the objective permutation, not for {recipe.objective}; leave it out"
+    require(recipe.objective == "permutation", told)
+    require(recipe.memory >= 1, f"memory is a number of tokens, got {recipe.memory}; leave it out for none")
+    return PermutationLM(network, memory=recipe.memory, segment=recipe.length)
 
 
 def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
@@ -153,6 +168,9 @@ def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) 
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
     if recipe.objective == "causal":
         return RunningText(shards, tokenizer, **sizes)
+    if recipe.memory is not None:
+        rows = RunningText(shards, tokenizer, **{**sizes, "length": SEGMENTS * recipe.length})
+        return PermutedBatches(rows, tokenizer, share=recipe.share, segment=recipe.length, seed=seed)
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
         return SpanCorruptedBatches(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
