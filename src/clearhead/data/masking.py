@@ -255,7 +255,8 @@ class PermutedBatches(DerivedBatches):
     """Another source's texts as `source`, with target `rank`, and the asked tokens as the batch itself.
 
     Their target `place` (M,) is where each stands in its text. Special tokens are never asked for. With `segment`,
-    texts of a multiple of so many tokens have an order in each segment of its own.
+    texts of a multiple of so many tokens have an order in each segment of its own. With `left_to_right` all words are
+    asked for in the order in which they stand, but for the first of each segment or text.
     """
 
     def __init__(
@@ -265,11 +266,12 @@ class PermutedBatches(DerivedBatches):
         *,
         share: float = SHARE,
         segment: int | None = None,
+        left_to_right: bool = False,
         seed: int = 0,
     ) -> None:
         require(0 < share < 1, f"The share to guess is {share}; it must lie between 0 and 1.")
         super().__init__(source)
-        self._share, self._segment, self._seed = share, segment, seed
+        self._share, self._segment, self._left_to_right, self._seed = share, segment, left_to_right, seed
         self._special = special_tokens(tokenizer)
         # which segment a special token is in is known; the rest of a single text is in the first
         self._segments = torch.zeros(tokenizer.vocabulary, dtype=torch.int64)
@@ -280,11 +282,16 @@ class PermutedBatches(DerivedBatches):
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
         text = self.source.batch(index)
-        draw, text = rng(Stream.PERMUTATION, self._seed, index), replace(text, segments=self._segments[text.ids])
+        text = replace(text, segments=self._segments[text.ids])
         if self._segment is None:
-            return permute(text, self._special, self._share, draw)
+            return self._asked(text, index)
         cut = replace(text, layout=Packed.of([self._segment] * (text.tokens // self._segment)))
-        return _joined(permute(cut, self._special, self._share, draw), text.layout, self._segment)
+        return _joined(self._asked(cut, index), text.layout, self._segment)
+
+    def _asked(self, text: Batch, index: int) -> Batch:
+        if self._left_to_right:
+            return in_order(text, self._special)
+        return permute(text, self._special, self._share, rng(Stream.PERMUTATION, self._seed, index))
 
 
 def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.random.Generator) -> Batch:
@@ -310,6 +317,16 @@ def permute(text: Batch, special: NDArray[np.bool_], share: float, draw: np.rand
         targets={"place": torch.from_numpy(place)},
         source=replace(text, targets={"rank": torch.from_numpy(rank)}),
     )
+
+
+def in_order(text: Batch, special: NDArray[np.bool_]) -> Batch:
+    """Ask for each word of a text from all tokens before it; special tokens are read, and not asked for."""
+    position = text.layout.positions
+    chosen = (position > 0) & ~torch.from_numpy(special)[text.ids]
+    ends = torch.cat([torch.zeros(1, dtype=torch.int64), chosen.long().cumsum(0)])
+    counts = ends[text.layout.offsets.long()].diff().tolist()
+    source = replace(text, targets={"rank": position + 1})
+    return Batch(text.ids[chosen], Packed.of(counts), targets={"place": position[chosen]}, source=source)
 
 
 def _joined(asked: Batch, texts: Packed, segment: int) -> Batch:

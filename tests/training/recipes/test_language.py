@@ -11,6 +11,7 @@ import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
 from clearhead.errors import BadConfig, BadInput
+from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.hub.config import read_config
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
@@ -174,9 +175,33 @@ def test_a_run_with_a_memory_resumes_to_the_bit_and_learns(corpus, tokenizers, t
     assert weights(halves) == weights(whole)
 
 
+@pytest.mark.parametrize("memory", [None, 12])
+def test_a_transformer_xl_reads_from_the_left(memory, corpus, tokenizers, tmp_path):
+    """It learns to guess each word from those before it, across the cuts of a text, and is measured so."""
+    words = tokenizers["xlnet"]
+    plan = replace(recipe("xlnet", 60), length=8, tokens=96, memory=memory, left_to_right=True)
+    batch = batches(plan, words, tokenise_once(Corpus(corpus), words, tmp_path / "shards"), "train").batch(0)
+    rows_of = batch.source.layout.split(torch.arange(batch.source.tokens))
+    places = batch.layout.split(batch.targets["place"])
+    for row, place in zip(rows_of, places, strict=True):
+        ids = batch.source.ids[row]
+        expected = [i for i in range(len(ids)) if i % 8 and ids[i] not in (words.sep_id, words.cls_id)]
+        assert place.tolist() == expected
+        assert batch.source.targets["rank"][row].tolist() == [i % 8 + 1 for i in range(len(ids))]
+    assert torch.equal(batch.ids, torch.cat([batch.source.ids[r][p] for r, p in zip(rows_of, places, strict=True)]))
+    model, _ = pretrain_language(Corpus(corpus), words, tmp_path / "out", plan)
+    seen = rows(tmp_path / "out")
+    assert seen[-1]["loss"] < seen[0]["loss"] - 1
+    text = "river river river river river river river river river river"
+    found = evaluate_texts(model, [text], memory=memory or 0)
+    assert found["perplexity"] < evaluate_texts(build(plan, words), [text], memory=memory or 0)["perplexity"] / 3
+
+
 def test_only_permutations_remember(corpus, tokenizers, tmp_path):
     with pytest.raises(BadConfig, match="memory=4 is for the objective permutation, not for causal; leave it out"):
         pretrain_language(Corpus(corpus), tokenizers["gpt2"], tmp_path, replace(recipe("gpt2", 1), memory=4))
+    with pytest.raises(BadConfig, match="left_to_right=True is for the objective permutation, not for spans"):
+        make_task(replace(recipe("t5", 1), left_to_right=True), None)
     with pytest.raises(BadConfig, match="memory is a number of tokens, got 0; leave it out for none"):
         make_task(replace(remembering(), memory=0), None)
 

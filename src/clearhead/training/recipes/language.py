@@ -84,6 +84,7 @@ class Language:
     memory: int | None = (
         None  # by permutation: tokens before it that a sequence knows, of the four that are read in turn
     )
+    left_to_right: bool | None = None  # by permutation: every word in the order in which it stands, as Transformer-XL
     train: Settings = field(
         default_factory=lambda: Settings(
             minutes=60.0,
@@ -154,10 +155,11 @@ def pretrain_language(
 
 def make_task(recipe: Language, network: Any) -> Task:
     """What a recipe trains a network for."""
+    for name, value in (("memory", recipe.memory), ("left_to_right", recipe.left_to_right)):
+        fits = not value or recipe.objective == "permutation"
+        require(fits, f"{name}={value} is for the objective permutation, not for {recipe.objective}; leave it out")
     if recipe.memory is None:
         return TASKS[recipe.objective](network)
-    told = f"memory={recipe.memory} is for the objective permutation, not for {recipe.objective}; leave it out"
-    require(recipe.objective == "permutation", told)
     require(recipe.memory >= 1, f"memory is a number of tokens, got {recipe.memory}; leave it out for none")
     return PermutationLM(network, memory=recipe.memory, segment=recipe.length)
 
@@ -168,15 +170,16 @@ def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) 
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
     if recipe.objective == "causal":
         return RunningText(shards, tokenizer, **sizes)
+    permuted: dict[str, Any] = {"share": recipe.share, "left_to_right": bool(recipe.left_to_right), "seed": seed}
     if recipe.memory is not None:
         rows = RunningText(shards, tokenizer, **{**sizes, "length": SEGMENTS * recipe.length})
-        return PermutedBatches(rows, tokenizer, share=recipe.share, segment=recipe.length, seed=seed)
+        return PermutedBatches(rows, tokenizer, segment=recipe.length, **permuted)
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
         return SpanCorruptedBatches(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
     if recipe.objective == "bidirectional":
         return NeighbourTargets(texts)
-    return PermutedBatches(texts, tokenizer, share=recipe.share, seed=seed)
+    return PermutedBatches(texts, tokenizer, **permuted)
 
 
 def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Model:
