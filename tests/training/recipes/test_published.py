@@ -162,8 +162,10 @@ def test_berts_sequences_are_short_until_a_tenth_is_left(corpus, tmp_path):
         within = torch.bucketize(batch.targets["where"], batch.layout.offsets[1:].long(), right=True)
         assert 1 <= within.bincount().max() <= most
     assert max(batches(recipe, words, shards, "validation").batch(0).layout.lengths) == 32
-    with pytest.raises(BadConfig, match="early_length 32 must be shorter than length 32"):
-        batches(replace(recipe, early_length=32), words, shards, "train")
+    with pytest.raises(BadConfig, match=r"early_length 32 must be shorter than length 32.*early_length=none has one"):
+        replace(recipe, early_length=32)
+    with pytest.raises(BadConfig, match=r"short is a share in \[0, 1\), got 1.5"):
+        replace(recipe, short=1.5)
 
 
 def test_a_cpu_takes_the_published_batch_in_smaller_parts():

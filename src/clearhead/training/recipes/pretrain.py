@@ -75,6 +75,12 @@ class Pretrain:
         )
     )
 
+    def __post_init__(self) -> None:
+        early = self.early_length
+        told = f"early_length {early} must be shorter than length {self.length}, and longer than 3 tokens"
+        require(early is None or 3 < early < self.length, f"{told}; early_length=none has one length throughout")
+        require(self.short is None or 0 <= self.short < 1, f"short is a share in [0, 1), got {self.short}")
+
 
 @run.in_own_folder("start")
 def pretrain(
@@ -126,8 +132,7 @@ def batches(recipe: Pretrain, tokenizer: Tokenizer, shards: Shards, split: str) 
 
 def _early(recipe: Pretrain) -> Pretrain:
     """The recipe of the first part of the run, whose batches have as many sequences, with fewer tokens and masks."""
-    length, early, most = recipe.length, recipe.early_length or 0, recipe.masking.most
-    require(3 < early < length, f"early_length {early} must be shorter than length {length}, and longer than 3")
+    length, early, most = recipe.length, recipe.early_length or recipe.length, recipe.masking.most
     masking = recipe.masking if most is None else replace(recipe.masking, most=max(most * early // length, 1))
     tokens = max(recipe.tokens * early // length, early)
     return replace(recipe, length=early, tokens=tokens, masking=masking, early_length=None)
