@@ -30,6 +30,7 @@ SYNONYMS = {
     "lr_scheduler_type": ("train.schedule",),
     "optimizer": ("train.optimiser",),
     "max_grad_norm": ("train.clip",),
+    "adam_epsilon": ("train.eps",),
     "early_stopping_patience": ("train.patience",),
     "lora_r": ("lora",),
     "save_steps": ("train.every.save",),
