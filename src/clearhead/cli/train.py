@@ -214,7 +214,7 @@ def finetune(
         "--model",
         "-m",
         help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
-        "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive, or a GPT.",
+        "one, such as transformer-tiny (the default), seq2seq-gru, seq2seq-lstm-additive or gpt-mini.",
     ),
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
     columns: Columns,

@@ -1,6 +1,7 @@
 """A GPT learns to translate: it reads the source and a new line, and only the target has a loss."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from clearhead.cli import app
 from clearhead.data.batch import IGNORE_INDEX
 from clearhead.data.encode import encode_instructions
 from clearhead.data.examples import PairExample
-from clearhead.errors import BadInput, WrongTask
+from clearhead.errors import BadConfig, BadInput, NotFound, WrongTask
 from clearhead.models.gpt import Gpt2Config
 from clearhead.pipelines.translation import translate_texts
 from clearhead.serve.registry import model_uses
-from clearhead.training.recipes.translate import Translate, first_look, prepare, translate
+from clearhead.training.recipes.translate import Translate, first_look, prepare, recipe_for, translate
 from clearhead.training.settings import Every, Settings
 
 WORDS = {"hund": "dog", "katze": "cat", "vogel": "bird", "bellt": "barks", "schläft": "sleeps", "singt": "sings"}
@@ -106,6 +107,27 @@ def test_a_gpt_that_learnt_nothing_of_it_does_not_translate(gpt, files):
     assert len(first_look(gpt, files)["train"]) == len(PAIRS)
     with pytest.raises(BadInput, match=r"agreement=5.0 is for models that read a source beside what they write"):
         translate(gpt, files, gpt.parent / "none", recipe=Translate(model=None, agreement=5.0))
+
+
+def test_a_new_gpt_is_made_and_learns(files, tmp_path):
+    plan = recipe_for("gpt-mini")
+    assert plan.tokenizer == "gpt2"
+    sizes = {"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 48, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
+    small = replace(
+        plan, model=replace(plan.model, **sizes), vocabulary=330, length=24, tokens=512, train=recipe(120).train
+    )
+    outcome = translate("gpt-mini", files, tmp_path / "new", dev=files, recipe=replace(small, label_smoothing=0.0))
+    assert outcome.metrics["bleu"] == pytest.approx(100)
+    assert ch.load(tmp_path / "new").translate(PAIRS[1][0]).text == PAIRS[1][1]
+    wrong = {
+        "directions": (("de-en",), "directions=.* are for models that read a source beside what they write"),
+        "tokenizer": ("bpe", "a GPT has a tokenizer of kind gpt2, not bpe; leave it out"),
+    }
+    for name, (value, message) in wrong.items():
+        with pytest.raises(BadConfig, match=message):
+            translate("gpt-mini", files, tmp_path / "other", recipe=replace(small, **{name: value}))
+    with pytest.raises(NotFound, match="did you mean gpt-mini"):
+        recipe_for("gpt-mni")
 
 
 def test_long_sources_leave_room_for_what_is_written(tuned):

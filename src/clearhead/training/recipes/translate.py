@@ -26,7 +26,7 @@ from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint, source_
 from clearhead.hub.config import TASKS, is_recurrent
 from clearhead.hub.remote import find
 from clearhead.io import read_object, staged
-from clearhead.models import GENERATORS, RECURRENT_FAMILIES
+from clearhead.models import GENERATORS, RECURRENT_FAMILIES, gpt
 from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.nn.decoder import EncoderDecoder
@@ -57,11 +57,12 @@ from clearhead.training.tasks.language import PromptedTranslation, Translation
 NEW: dict[str, Any] = {
     **{name: Seq2SeqConfig() for name in BUILD},
     **{f"transformer-{size}": config for size, config in PRESETS.items()},
+    **{f"gpt-{size}": gpt.PRESETS[size] for size in ("mini", "small")},
 }
 MEASURED = ("perplexity", "accuracy")  # by the loop; BLEU takes longer, and comes in the end
 _OR = " and ".join(MEASURED)
 _WRITES_NOT = "has no head that writes; choose one for translation"
-_PREFIXES = ("seq2seq-", "transformer-")  # what begins so is meant to be one of them, and no hub name
+_PREFIXES = ("seq2seq-", "transformer-", "gpt-")  # what begins so is meant to be one of them, and no hub name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,8 @@ def recipe_for(model: str | Path) -> Translate:
         guess = f"did you mean {near[0]}? " if near else ""
         raise NotFound(f"there is no model {model!r}; {guess}New ones are {', '.join(NEW)}")
     plan = Translate(model=NEW.get(str(model)))
+    if isinstance(plan.model, gpt.Gpt2Config):
+        return replace(plan, tokenizer="gpt2")
     if not isinstance(plan.model, TransformerConfig):
         return plan
     # Vaswani et al. 2017, sections 5.3 and 6.1
@@ -212,6 +215,8 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         require(loaded.writes, f"{model} {_WRITES_NOT}", WrongTask)
         loaded = _told(loaded, recipe)
         return _with_suffix(loaded) if _prompted(loaded) else loaded
+    if isinstance(recipe.model, gpt.Gpt2Config):
+        return _new_gpt(recipe.model, pairs, recipe)
     tags = tuple(tag(target) for _, target in read_directions(recipe.directions))
     for pair in pairs if tags else ():
         told = f"{short(pair.first)} begins with none of {', '.join(dict.fromkeys(tags))}; say what to translate it to"
@@ -226,6 +231,18 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         config = replace(config, bos_token_id=tokenizer.cls_id)
         return Model(recurrent_checkpoint(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer))
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
+
+
+def _new_gpt(config: gpt.Gpt2Config, pairs: Sequence[PairExample], recipe: Translate) -> Model:
+    """A decoder alone with fresh weights, and a tokenizer of both languages that knows what stands between them."""
+    require(recipe.tokenizer == "gpt2", f"a GPT has a tokenizer of kind gpt2, not {recipe.tokenizer}; leave it out")
+    told = f"directions={list(recipe.directions)} are for models that read a source beside what they write"
+    require(not recipe.directions, f"{told}; choose a transformer-… or leave them out")
+    texts = (f"{pair.first}{SEPARATOR}{pair.second}" for pair in pairs)
+    tokenizer = train_tokenizer(texts=texts, kind="gpt2", vocabulary=recipe.vocabulary)
+    size, end = tokenizer.vocabulary, tokenizer.sep_id
+    config = replace(config, vocab_size=size, bos_token_id=end, eos_token_id=end)
+    return _with_suffix(Model.create(config, tokenizer, heads={"causal_lm": size}))
 
 
 def _with_suffix(model: Model) -> Model:
