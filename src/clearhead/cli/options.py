@@ -643,7 +643,7 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     from clearhead.pipelines.int8 import sample_size
     from clearhead.pipelines.model import Model
 
-    model.able("quantise")
+    model.able("quantise")  # an ELMo can embed, and has no Transformer to be made smaller
     checkpoint = model.able(use).checkpoint
     first = list(islice(inputs, INT8_SAMPLE))
     sizes = [len(one) if isinstance(one, str) else sum(map(len, one)) for one in first]

@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 app = Verbs()
 VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
 CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
-DryRunOption = Annotated[bool, Option("--dry-run", help="Show the recipe as it would be run, and train nothing.")]
 MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
 StepsOption = Annotated[int | None, Option(help="How many steps to train, instead of minutes.")]
 
 
 @app.verb
 def pretrain(
-    corpus: Annotated[list[str] | None, Option("--corpus", help=CORPUS)] = None,
     *,
+    corpus: Annotated[list[str] | None, Option("--corpus", help=CORPUS)] = None,
     out: OptionalRunFolder = None,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
@@ -65,7 +64,7 @@ def pretrain(
     ),
     tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
     vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
-    dry_run: DryRunOption = False,
+    dry_run: bool = Option(False, "--dry-run", help="Show the recipe as it would be run, and train nothing."),
     run: Training,
 ) -> Rows:
     """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
@@ -99,7 +98,8 @@ def pretrain(
     if start is None:
         family, preset = family or named.family, preset or named.preset
     plan, train, kind = _plan(family, preset, objective, start)
-    kind, size = named.tokenizer or kind, vocabulary or named.vocabulary or VOCABULARY
+    kind = named.tokenizer or kind
+    size = next(count for count in (vocabulary, named.vocabulary, VOCABULARY) if count is not None)
     keywords = run.keywords()
     plan, shape = for_device(plan, keywords["device"]), plan.model  # before what the user says
     lengths: dict[str, Any] = {"train__minutes": minutes, "train__steps": steps}
