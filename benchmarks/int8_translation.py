@@ -1,6 +1,6 @@
 """What int8 costs a translator: BLEU of the built-in one in fp32 and in int8, of the same lines by the same beams.
 
-usage: python benchmarks/int8_translation.py SOURCE TARGET --to en [--model builtin:translator] [--beams 4] [--json FILE]
+usage: python benchmarks/int8_translation.py SOURCE TARGET --to en [--model builtin:translator] [--beams 4]
        such as Multi30k's test_2016_flickr.de and test_2016_flickr.en; the sample for the gate is the first 64 sources
 """
 

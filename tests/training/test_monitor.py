@@ -182,7 +182,7 @@ def test_a_lasting_new_level_is_accepted():
     assert 1 <= refused <= 10
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimiser", ["adamw", "muon", "lamb", "adafactor"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 def test_a_step_that_is_not_finite_is_skipped(tmp_path, optimiser, device):
     task = ToyTask()
@@ -204,7 +204,7 @@ def test_a_step_is_asked_about_when_the_next_is_under_way(tmp_path, monkeypatch)
     assert seen == expected
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimiser", ["adamw", "muon", "lamb"])
 def test_optimisers_leave_a_step_out_without_the_host(optimiser):
     nets = [network(), network()]
     made = [make_optimisers(net, settings(optimiser=optimiser, weight_decay=0.1)) for net in nets]

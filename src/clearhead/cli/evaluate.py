@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 app = Verbs()
+_MEMORY = (
+    "Of perplexity: how many tokens before it a part of a long text knows. XLNet remembers them as its layers saw them "
+    "(Transformer-XL), a GPT reads them again."
+)
 _NBEST = "Of answer: a file for the model's 20 best; without --model or --skill, those to score."
 _NO_ANSWER = (
     "Of answer: a file for SQuAD 2.0's null odds, by how much no answer scores above the best one; without --model or "
@@ -46,7 +50,7 @@ def evaluate(
         None,
         help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
         "by ROUGE; or perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or "
-        "of each after a text's first, as a GPT, an LSTM or a GRU guesses it from those before.",
+        "of each after a text's first, as a GPT, XLNet, an LSTM or a GRU guesses it from those before.",
     ),
     data: list[str] | None = Option(
         None,
@@ -69,6 +73,7 @@ def evaluate(
     overwrite: bool = Option(False, "--overwrite", help="Replace predictions that are there already."),
     allow_unknown_labels: AllowUnknownOption = False,
     documents: bool = Option(False, "--documents", help="Of tag: whole documents of a CoNLL file, not sentences."),
+    memory: int = Option(0, help=_MEMORY),
     columns: Columns,
     table: bool = Option(False, "--table", help=_TABLE),
     figures: Path | None = Option(None, help="Of --table: a JSON file of your metrics. Default: the built-in model's."),
@@ -98,6 +103,7 @@ def evaluate(
     files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
     by_model = model is not None or skill is not None
     _check_options(task, model, skill, files, columns, documents=documents)
+    require(not memory or task == "perplexity", f"--memory is for perplexity, not for {task}; leave it out", BadInput)
     if task == "summaries" and files and not by_model:
         yield _score_summaries(data, files["predictions"], columns.get("pair"))
         return
@@ -130,7 +136,7 @@ def evaluate(
         loaded = load(model, skill=skill, device=pick_device(device), dtype="float32")
         with progress("measuring", len(examples)) as advance:
             if task == "perplexity":
-                found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
+                found = Evaluated(metrics=evaluate_texts(loaded, examples, memory=memory, progress=advance))
             else:
                 more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
                 more["unlabelled"] = bool(files)

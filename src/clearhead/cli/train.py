@@ -14,6 +14,7 @@ from clearhead.cli.options import (
     CORPUS,
     AllowUnknownOption,
     Columns,
+    OptionalRunFolder,
     RunFolder,
     Training,
     Verbs,
@@ -38,9 +39,9 @@ StepsOption = Annotated[int | None, Option(help="How many steps to train, instea
 
 @app.verb
 def pretrain(
-    corpus: CorpusOption,
-    out: RunFolder,
     *,
+    corpus: Annotated[list[str] | None, Option("--corpus", help=CORPUS)] = None,
+    out: OptionalRunFolder = None,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
     family: str | None = Option(
@@ -63,9 +64,13 @@ def pretrain(
     ),
     tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
     vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
+    dry_run: bool = Option(False, "--dry-run", help="Show the recipe as it would be run, and train nothing."),
     run: Training,
 ) -> Rows:
     """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
+
+    `--recipe NAME` trains as a paper did: bert-2018, roberta-2019, albert-2019, electra-2020, t5-2019, gpt2 or
+    xlnet-2019; modern is the default. `--dry-run` shows what it sets.
 
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
@@ -73,6 +78,7 @@ def pretrain(
     from clearhead.hub.remote import BUILT_IN, find
     from clearhead.text import Tokenizer
     from clearhead.training.recipes.language import model_type
+    from clearhead.training.recipes.published import NewModel
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
 
     # else a folder that is not there would be looked for on the hub
@@ -85,17 +91,30 @@ def pretrain(
     ):
         fits = value is None or given is None
         require(fits, f"{option} {value} is for a new {new}, and {given} has its own; leave it out", BadInput)
-    texts = Corpus(corpus)
+    named = run.read_recipe("pretrain").model or NewModel()
+    theirs = family if start is None else model_type(start)
+    fits = named.family is None or theirs in (None, named.family)
+    require(fits, f"--recipe {run.recipe} is for {named.family}, not for {theirs}; choose another of the two", BadInput)
+    if start is None:
+        family, preset = family or named.family, preset or named.preset
     plan, train, kind = _plan(family, preset, objective, start)
+    kind = named.tokenizer or kind
+    size = next(count for count in (vocabulary, named.vocabulary, VOCABULARY) if count is not None)
     keywords = run.keywords()
     plan, shape = for_device(plan, keywords["device"]), plan.model  # before what the user says
-    plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
+    lengths: dict[str, Any] = {"train__minutes": minutes, "train__steps": steps}
+    plan = run.override(plan, verb="pretrain", new=start is None, objective=objective, **lengths)
+    if dry_run:
+        yield _recipe_report(plan, kind, size, new=not (tokenizer or start))
+        return
+    if corpus is None or out is None:
+        raise BadInput("give --corpus and --out; without them, --dry-run shows the recipe")
+    texts = Corpus(corpus)
     own = model is None or plan.model == shape
     require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
     if (words_in := tokenizer or start) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
-        size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
             words = learn_vocabulary_once(texts, out.path, size=size, kind=kind, progress=advance, restart=run.restart)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
@@ -123,6 +142,19 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
     shape = encoders.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
     kind = family if family in KINDS else "wordpiece"
     return replace(encoders.Pretrain(), model=shape), encoders.pretrain, kind
+
+
+def _recipe_report(plan: Any, kind: str, vocabulary: int, *, new: bool) -> Row:
+    """A recipe as `--recipe` reads it, behind what it says of the model and the tokenizer."""
+    from clearhead.training.settings import as_toml, values_of
+
+    family = type(plan.model).__name__.removesuffix("Config")
+    record = {"model": family, "batch": plan.tokens * plan.train.accumulate, "recipe": values_of(plan)}
+    told = [f"# {family}, {record['batch']:,} tokens a step"]
+    if new:
+        record |= {"tokenizer": kind, "vocabulary": vocabulary}
+        told = [f"{told[0]}; a tokenizer of kind {kind} with {vocabulary:,} tokens is trained on the corpus"]
+    return record, [*told, *as_toml(plan).splitlines()]
 
 
 @app.verb
@@ -154,7 +186,8 @@ def distil(
     texts, large, keywords = Corpus(corpus), load(teacher), run.keywords()
     plan = for_device(recipe_for(large, layers=layers), keywords["device"])  # before what the user says
     objective = "relations" if relations else None
-    plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
+    lengths: dict[str, Any] = {"train__minutes": minutes, "train__steps": steps}
+    plan = run.override(plan, verb="distil", objective=objective, **lengths)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         student, result = distil(
             *(large, texts, out.path, plan),
@@ -181,7 +214,7 @@ def finetune(
         "--model",
         "-m",
         help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
-        "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
+        "one, such as transformer-tiny (the default), seq2seq-gru, seq2seq-lstm-additive or gpt-mini.",
     ),
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
     columns: Columns,

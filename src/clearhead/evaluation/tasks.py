@@ -218,7 +218,8 @@ def predict_translations(
     """Translate each source as one sentence, whatever it holds."""
     config = GenerationConfig(num_beams=num_beams)
     sources = [example.first for example in examples]
-    found = rewrite(told_languages(model.generator, None, None)[0], sources, config, whole=True, progress=progress)
+    generator, _ = told_languages(model.generator, None, None)
+    found = rewrite(generator, sources, config, suffix=model.translation_suffix, whole=True, progress=progress)
     return [{"predicted": best.text} for best, *_ in found]
 
 

@@ -22,7 +22,7 @@ from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOp
 from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
-from clearhead.hub.config import Description, read_config
+from clearhead.hub.config import TASKS, Description, read_config
 from clearhead.hub.remote import BUILT_IN, find, publish, unasked
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
@@ -63,10 +63,12 @@ _WRITING = {
 }
 # what a recurrent network can do, where it is not "translate or generate"
 _CAN = {
-    "elmo": "its vectors are given by pipelines.word_vectors.ContextualWords",
+    "elmo": "it gives vectors: clearhead embed, clearhead senses",
     "rnnlm": "it can generate",
     "word2vec": "its words are looked up with: clearhead vectors near",
 }
+# the uses of an encoder that one has all the same
+_GIVES = {"elmo": ("embed", "token_vectors", "senses")}
 
 
 @keywords
@@ -404,7 +406,9 @@ class Model:
         ('B-LOC', 'B-MISC', 'B-ORG')
         """
         if self.family in RECURRENT_FAMILIES:
-            raise WrongTask(self._lacks(use))
+            if skill is None and use in _GIVES.get(self.family, ()):
+                return self
+            raise WrongTask(self._lacks(use if skill is None else f"skill {skill}"))
         chosen = skill or self.uses.get(use)
         return self if chosen is None else self.skill(chosen)
 
@@ -816,7 +820,7 @@ class Model:
         [[0, 1], [2]]
         """
         self.able("senses")
-        given, depth = list(listed(texts)), len(getattr(self.encoder, "blocks", (self.encoder,)))
+        given, depth = list(listed(texts)), self.config.num_hidden_layers
         tokens = token_vectors(self, given, layers or range(-min(4, depth), 0))
         return senses(word, given, tokens, threshold=threshold, count=count)
 
@@ -835,9 +839,21 @@ class Model:
         """
         extra = self.checkpoint.description.extra
         # before there was a generation_config.json, config.json held its values
-        said, tasks = self.checkpoint.generation or extra, extra.get("task_specific_params")
+        said, tasks = self.checkpoint.generation or extra, extra.get(TASKS)
         own = tasks.get(task) if isinstance(tasks, dict) else None
         return Generator.of(self.network, self.tokenizer, {**said, **(own if isinstance(own, dict) else {})})
+
+    @property
+    def translation_suffix(self) -> str:
+        r"""What stands between a text and its translation, where a decoder alone learnt to translate; else nothing.
+
+        >>> clearhead.load("./my-gpt").translation_suffix
+        ''
+        """
+        tasks = self.checkpoint.description.extra.get(TASKS)
+        own = tasks.get("translation") if isinstance(tasks, dict) else None
+        suffix = own.get("suffix") if isinstance(own, dict) and not self.generator.sourced else None
+        return suffix if isinstance(suffix, str) else ""
 
     @property
     def writes(self) -> bool:
@@ -928,7 +944,14 @@ class Model:
         """
         generator, told = told_languages(self._writer("translate"), src_lang, tgt_lang)
         config = with_beams(options, generator.habits.usual())
-        found = rewrite(generator, texts, config, prefix=lambda text: told(text) + prefix, progress=progress)
+        found = rewrite(
+            generator,
+            texts,
+            config,
+            prefix=lambda text: told(text) + prefix,
+            suffix=self.translation_suffix,
+            progress=progress,
+        )
         return best_or_all(found, options)
 
     @renamed(**_WRITING)

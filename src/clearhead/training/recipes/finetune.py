@@ -24,6 +24,8 @@ from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
+from clearhead.io import read_object
+from clearhead.models.seq2seq import BUILD
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
@@ -268,11 +270,19 @@ def find_reader(name: str) -> Reader:
 def _open(source: str | Path, task: str, read: Callable[[Path], Checkpoint]) -> Checkpoint:
     """Read the model to begin with; its skills, if it has any, are not what is trained."""
     folder = find(source)
-    recurrent = is_recurrent(folder)
-    require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
+    if is_recurrent(folder):
+        raise WrongTask(_from_before(str(source), str(read_object(folder / "config.json")["model_type"])))
     found = read(folder)
     _check_capitals(found, task, str(source))
     return found
+
+
+def _from_before(source: str, family: str) -> str:
+    """Why a recurrent model is not fine-tuned for a task, and what it is for."""
+    if family in BUILD:
+        return f"{source} is from before the Transformer; it learns translation"
+    hint = "; clearhead embed --layers 0,1,2 gives its vectors" if family == "elmo" else ""
+    return f"{source} is {family}, from before the Transformer, and learns no task{hint}"
 
 
 def _with_skill(start: Checkpoint, source: str | Path, skill: str | Path, task: str, recipe: Finetune) -> Checkpoint:

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
-_CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
+CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
 _REPLACES = "replaces"  # a file that is in RUN until what was there before is replaced
 _VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
 _CARD_DIGEST = "card.json"
@@ -356,7 +356,7 @@ def for_device(recipe: Any, device: str) -> Any:
     if device != "cpu":
         return recipe
     few = replace(recipe.train, accumulate=min(recipe.train.accumulate, _CPU_ACCUMULATE))
-    return replace(recipe, tokens=min(recipe.tokens, _CPU_TOKENS), train=few)
+    return replace(recipe, tokens=min(recipe.tokens, CPU_TOKENS), train=few)
 
 
 def ends_averaged(settings: Settings) -> bool:
