@@ -19,7 +19,7 @@ from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, check_known, describe, label_of
 from clearhead.data.tags import scheme_of, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.evaluation.tasks import EVALUATIONS, Evaluated, Metrics
+from clearhead.evaluation.tasks import Evaluated, Evaluation, Metrics
 from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
@@ -71,7 +71,7 @@ class Finetune:
 
 @in_own_folder("source")
 def finetune(
-    task: str,
+    task: str | TaskSpec,
     source: str | Path,
     data: Path | str,
     out: Path,
@@ -87,6 +87,7 @@ def finetune(
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
+    The `task` is one of `TASK_SPECS` by its name, or a `TaskSpec` of your own.
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
@@ -95,12 +96,14 @@ def finetune(
     recipe, spec = recipe or Finetune(), find_task(task)
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
-    examples = _read(task, data, dev, recipe, columns)
+    own = f"a skill has a head that the families have; the task {spec.name} brings its own, so that it is no skill"
+    require(skill_for is None or spec.module is None, own, WrongTask)
+    examples = _read(spec, data, dev, recipe, columns)
     training, validation = examples["train"], examples.get("dev", [])
-    labels = _check(task, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
+    labels = _check(spec, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    start = _open(source, task, read_folder)
-    begun = start if skill is None else _with_skill(start, source, skill, task, recipe)
+    start = _open(source, spec, read_folder)
+    begun = start if skill is None else _with_skill(start, source, skill, spec, recipe)
     model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
     if skill is not None:
         _keep_head(model, begun, spec.head)
@@ -110,14 +113,14 @@ def finetune(
         start={"the starting model": find(source)} | ({} if skill is None else {"the starting skill": Model(begun)}),
         tokenizers=[model.tokenizer],
         labels=None if labels is None else labels.names,
-        **{"the task": task} | ({} if teacher is None else {"the teacher": str(teacher)}),
+        **{"the task": spec.name} | ({} if teacher is None else {"the teacher": str(teacher)}),
     )
     without_attention_dropout(model.network)
     if recipe.dropout is not None:
         _set_dropout(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if teacher is not None:
-        taught = _vectors_of(teacher, task, training, encoded, options.get("device"))
+        taught = _vectors_of(teacher, spec.name, training, encoded, options.get("device"))
         widths = taught.shape[-1], model.encoder.width
         told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
         require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
@@ -127,7 +130,7 @@ def finetune(
     else:
         _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
-    measure = Measuring(task, model, validation, allow_unknown=allow_unknown_labels) if validation else None
+    measure = Measuring(spec.evaluation, model, validation, allow_unknown=allow_unknown_labels) if validation else None
     result = run(
         spec.task(model, encoded, recipe.objective),
         batches,
@@ -149,7 +152,7 @@ def finetune(
     if measure is not None and done:
         evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
     if done:
-        facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
+        facts = {"task": spec.name, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
         if skill is not None:
             facts["made from"] += f" with its skill {skill}"
         if validation:
@@ -199,8 +202,8 @@ _TAGS = {
 class Measuring:
     """Measures a model on its development data, and keeps what was found for the weights that a run ends with."""
 
-    def __init__(self, task: str, model: Model, examples: Sequence[Any], *, allow_unknown: bool) -> None:
-        self._measure = partial(EVALUATIONS[task], allow_unknown=allow_unknown)
+    def __init__(self, evaluation: Evaluation, model: Model, examples: Sequence[Any], *, allow_unknown: bool) -> None:
+        self._measure = partial(evaluation, allow_unknown=allow_unknown)
         self._model, self._examples = model, examples
         self._found: list[Evaluated] = []
 
@@ -217,7 +220,7 @@ class Measuring:
 
 
 def first_look(
-    task: str,
+    task: str | TaskSpec,
     source: str | Path,
     data: Path | str,
     *,
@@ -227,11 +230,11 @@ def first_look(
     skill: str | Path | None = None,
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
-    plan = recipe or Finetune()
-    examples = _read(task, data, dev, plan, columns)
-    outline = _open(source, task, read_outline if skill is None else read_folder)
+    plan, spec = recipe or Finetune(), find_task(task)
+    examples = _read(spec, data, dev, plan, columns)
+    outline = _open(source, spec, read_outline if skill is None else read_folder)
     if skill is not None:
-        outline = _with_skill(outline, source, skill, task, plan)
+        outline = _with_skill(outline, source, skill, spec, plan)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return describe(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
@@ -251,8 +254,10 @@ def with_seed(recipe: Any, seed: int) -> Any:
     return replace(recipe, train=replace(recipe.train, seed=seed))
 
 
-def find_task(name: str) -> TaskSpec:
-    """Look a task up by its name."""
+def find_task(name: str | TaskSpec) -> TaskSpec:
+    """Look a task up by its name; one that is given itself is taken."""
+    if isinstance(name, TaskSpec):
+        return name
     known = ", ".join(TASK_SPECS)
     require(name in TASK_SPECS, f"there is no task {name!r}; choose one of {known}, translation", BadInput)
     return TASK_SPECS[name]
@@ -265,29 +270,33 @@ def find_reader(name: str) -> Reader:
     return READERS[name]
 
 
-def _open(source: str | Path, task: str, read: Callable[[Path], Checkpoint]) -> Checkpoint:
+def _open(source: str | Path, spec: TaskSpec, read: Callable[[Path], Checkpoint]) -> Checkpoint:
     """Read the model to begin with; its skills, if it has any, are not what is trained."""
     folder = find(source)
     recurrent = is_recurrent(folder)
     require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
     found = read(folder)
-    _check_capitals(found, task, str(source))
+    _check_capitals(found, spec, str(source))
     return found
 
 
-def _with_skill(start: Checkpoint, source: str | Path, skill: str | Path, task: str, recipe: Finetune) -> Checkpoint:
+def _with_skill(
+    start: Checkpoint, source: str | Path, skill: str | Path, spec: TaskSpec, recipe: Finetune
+) -> Checkpoint:
     """The model to begin with, with one of its skills to go on from."""
     found = Model(start, find(source)).skill(skill).checkpoint
-    _check_capitals(found, task, f"the skill {skill}")
+    _check_capitals(found, spec, f"the skill {skill}")
     most = max((len(part.down) for part in found.network.modules() if isinstance(part, LoRA)), default=0)
     held = recipe.lora is None or recipe.lora >= most
     require(held, f"the skill {skill} has the rank {most}, which lora={recipe.lora} cannot hold; set lora={most}")
     return found
 
 
-def _check_capitals(found: Checkpoint, task: str, name: str) -> None:
-    fits = TASK_SPECS[task].capitals or not Model(found).tokenizer.tells_capitals
-    require(fits, f"{name} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+def _check_capitals(found: Checkpoint, spec: TaskSpec, name: str) -> None:
+    fits = spec.capitals or not Model(found).tokenizer.tells_capitals
+    require(
+        fits, f"{name} looks at capitals, which {spec.name} does not; begin with the model it was made of", BadInput
+    )
 
 
 def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
@@ -297,15 +306,14 @@ def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
 
 
 def _read(
-    task: str, data: Path | str, dev: Path | str | None, recipe: Finetune, columns: Columns | None
+    spec: TaskSpec, data: Path | str, dev: Path | str | None, recipe: Finetune, columns: Columns | None
 ) -> dict[str, Sequence[Any]]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
-    spec = find_task(task)
     require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
-        require(not value or name in spec.options, f"objective.{name} is not for the task {task}; leave it out")
+        require(not value or name in spec.options, f"objective.{name} is not for the task {spec.name}; leave it out")
     metric = recipe.train.metric
     require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
     files = {"train": data} | ({} if dev is None else {"dev": dev})
@@ -314,7 +322,7 @@ def _read(
 
 
 def _check(
-    task: str,
+    spec: TaskSpec,
     training: Sequence[Any],
     validation: Sequence[Any],
     files: tuple[Path | str, Path | str | None],
@@ -323,7 +331,7 @@ def _check(
     allow_unknown_labels: bool,
 ) -> Labels | None:
     """Find the labels, and whatever could not be learnt or measured, before the first step."""
-    spec, (data, dev) = find_task(task), files
+    data, dev = files
     _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
     _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
     labels = spec.labels(training)
@@ -336,11 +344,11 @@ def _check(
     if labels is not None:
         check_known(validation, labels.names, f"the training data {data}", allow=allow_unknown_labels)
     try:
-        found = EVALUATIONS[task].rehearse(validation, None if labels is None else labels.names).metrics
+        found = spec.evaluation.rehearse(validation, None if labels is None else labels.names).metrics
     except BadInput as error:
         raise BadInput(f"{dev} is nothing to measure on: {error}") from None
     name = (recipe.train.metric or next(iter(found))).removeprefix("-")
-    require(name in found, f"the task {task} gives no {name!r} for metric; it gives {', '.join(found)}")
+    require(name in found, f"the task {spec.name} gives no {name!r} for metric; it gives {', '.join(found)}")
     constant = f"{dev} has one and the same score everywhere, so that no correlation is defined"
     require(not math.isnan(found[name]), f"{constant}; give data with others", BadInput)
     return labels
