@@ -129,7 +129,7 @@ Recipe = TypeVar("Recipe")
 
 def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe (nested frozen dataclasses) with the dotted names changed; an unknown one is an error."""
-    values = _values(recipe)
+    values = all_values(recipe)
     for name in changes:
         if name not in values:
             meant = called(name, values)
@@ -180,7 +180,7 @@ def as_toml(recipe: Any) -> str:
     # JSON's way to write a value is TOML's too, but for numbers that are not finite
     written = {
         name: str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-        for name, value in _values(recipe).items()
+        for name, value in all_values(recipe).items()
         if value is not None
     }
     return "".join(f"{name} = {text}\n" for name, text in written.items())
@@ -188,10 +188,10 @@ def as_toml(recipe: Any) -> str:
 
 def beside_training(recipe: Any) -> dict[str, Any]:
     """Every value of a recipe by its dotted name, but for those of `train`, which the loop looks after."""
-    return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")}
+    return {name: value for name, value in all_values(recipe).items() if not name.startswith("train.")}
 
 
-def _values(recipe: Any) -> dict[str, Any]:
+def all_values(recipe: Any) -> dict[str, Any]:
     """Every value that can be changed, by its dotted name."""
     return dict(_flat(asdict(recipe)))
 

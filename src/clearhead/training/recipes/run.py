@@ -42,8 +42,9 @@ from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compa
 from clearhead.training.distributed import first_process, local_device, process_group, wait_for_first
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
-from clearhead.training.settings import NEVER, Settings, as_toml, beside_training
+from clearhead.training.settings import NEVER, Settings, all_values, as_toml, beside_training
 from clearhead.training.tasks.task import Task
+from clearhead.training.trackers import Tracker, make_trackers
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,8 @@ class RunOptions(TypedDict, total=False):
     device: str  # "cpu" unless named
     shard: bool  # see `training.loop`
     progress: Progress | None  # told how many bytes of the corpus are tokenised
-    tensorboard: bool
+    track: Sequence[str | Tracker]  # names of `TRACKERS`, or objects of your own that are told every row
+    tensorboard: bool  # the same as "tensorboard" in `track`
     command: str | None  # what the card says the run was started with
     restart: bool  # begin anew where another run is, which goes when this one is ready to begin
     more: bool  # go on from a run that is over, where the settings are longer than its
@@ -241,6 +243,8 @@ def run(
     `made_of` is the run's `fingerprint`. What the last evaluation fails by is in the result: `check_measured` raises
     it, when the model is saved.
     """
+    named = [*options.get("track", ()), *(["tensorboard"] if options.get("tensorboard") else [])]
+    report = Report(out / RUN, trackers=make_trackers(named), config=all_values(recipe))
     result = train(
         task,
         source,
@@ -250,7 +254,7 @@ def run(
         shard=options.get("shard", False),
         fingerprint=made_of,
         evaluate=evaluate,
-        report=Report(out / RUN, tensorboard=options.get("tensorboard", False)),
+        report=report,
         restart=options.get("restart", False),
         more=options.get("more", False),
         raise_failure=False,
