@@ -1,6 +1,7 @@
 """Verbs that train: pretrain and distil on raw text, finetune for a task or a pair of languages, glue for all of it."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,15 +15,18 @@ from clearhead.cli.options import (
     CORPUS,
     AllowUnknownOption,
     Columns,
+    Output,
     RunFolder,
     Training,
+    TrainingOptions,
     Verbs,
+    note,
     one_file,
     progress,
     training_rows,
     was_over,
 )
-from clearhead.cli.render import Row, Rows, shorten
+from clearhead.cli.render import Row, Rows, aligned, shorten
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.io import write_text
 
@@ -199,11 +203,19 @@ def finetune(
     ),
     allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
+    search: list[str] | None = Option(
+        None,
+        help="Search for a value of the recipe that is best on --dev, by Optuna: train.learning_rate=loguniform(1e-5,"
+        "5e-4), dropout=uniform(0,0.3), train.accumulate=integer(1,4), lora=choice(4,8); may be given several times.",
+    ),
+    trials: int = Option(20, help="Of --search: how many sets of values are tried; the best one's model is kept."),
     run: Training,
 ) -> Rows:
     """Fine-tune a model for a task; run it again to go on after a stop.
 
-    Example: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`
+    Examples: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`,
+    `clearhead finetune tag --data train.conll --dev dev.conll --out ./my-tagger --search
+    "train.learning_rate=loguniform(1e-5,5e-4)" --search "items=choice(16,32)" --trials 20`
     """
     from clearhead.training.recipes.run import for_device
 
@@ -240,6 +252,11 @@ def finetune(
             "allow_unknown_labels": allow_unknown_labels,
         }
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
+    if search:
+        require(seeds == 1, "--search tries one seed for each set of values; leave --seeds out", BadInput)
+        train = partial(train, **{name: value for name, value in keywords.items() if name != "restart"})
+        yield from _search(train, plan, out, search, trials, run=run, task=task, source=source, data=data, dev=dev)
+        return
     train = partial(train, overwrite=out.overwrite, **keywords)
     yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
 
@@ -326,6 +343,71 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     names = {name: name if found is None else found.name(name) for name in metrics}
     lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]
+
+
+def _search(
+    train: Callable[..., Any],
+    plan: Any,
+    out: Output,
+    search: list[str],
+    trials: int,
+    *,
+    run: TrainingOptions,
+    task: str,
+    source: str,
+    data: list[str],
+    dev: list[str] | None,
+) -> Rows:
+    """Search for hyper-parameters; say what each trial gave, and where the best one's model is."""
+    from clearhead.training.recipes import tune
+
+    if dev is None:
+        raise BadInput("a search measures on development data; give --dev")
+    require(not run.more, "a search goes on for as many --trials as are asked for; leave --more out", BadInput)
+    require("WORLD_SIZE" not in os.environ, "a search trains in one process; start it without torchrun", BadInput)
+    metric = plan.train.metric
+    named = task != "translation" or metric is not None
+    require(named, "say which metric of translation is searched for: --set train.metric=bleu", BadInput)
+    sides = {"training": data, "development": dev}
+    files = {f"{role} {number}": file for role, some in sides.items() for number, file in enumerate(some, start=1)}
+    identity = {"the task": task, "the starting model": source, **tune.data_digests(files)}
+
+    def watch(trial: Any, of: int) -> None:
+        said = f"failed ({trial.failure})" if trial.value is None else f"{trial.value:.4g}"
+        note(f"trial {trial.number + 1} of {of}: {said} with {_values(trial.params)}")
+
+    found = tune.tune(
+        *(train, plan, tune.parse_search(search), out.path),
+        trials=trials,
+        made_of=identity,
+        overwrite=out.overwrite,
+        restart=run.restart,
+        watch=watch,
+    )
+    if found.interrupted is not None:
+        yield from training_rows(found.interrupted, out.path)
+    record = {"folder": str(out.path), "task": task, **found.to_dict()}
+    keys = list(found.trials[0].params)
+    rows = [
+        (
+            f"{one.number + 1}{' (best)' if one == found.best else ''}",
+            *(_shown(one.params[key]) for key in keys),
+            "failed" if one.value is None else f"{one.value:.2f}",
+        )
+        for one in found.trials
+    ]
+    best = found.best
+    told = [] if best is None else [f"wrote {out.path}: trial {best.number + 1}, {_values(best.params)}"]
+    figures = [] if best is None else [f"{name:<17} {value:.2f}" for name, value in best.figures.items()]
+    yield record, [*told, *figures, *aligned(("trial", *keys, found.metric), rows)]
+
+
+def _values(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in params.items())
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
 def _parallel_report(sets: "Mapping[str, Sequence[PairExample]]") -> Row:

@@ -69,6 +69,7 @@ class Stream(IntEnum):
     SPAN_CORRUPTION = 8
     WORD_WINDOWS = 9
     DROPOUT = 10
+    SEARCH = 11  # of hyper-parameters
 
 
 def rng(stream: Stream, *place: int) -> np.random.Generator:
