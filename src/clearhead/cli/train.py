@@ -190,6 +190,9 @@ def finetune(
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
     columns: Columns,
     seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
+    folds: int | None = Option(
+        None, help="Cross-validate: learn from all parts of --data but one, measure on that, for each of so many."
+    ),
     skill: str | None = Option(
         None, help="Go on from a skill of the model, by its name or folder; --set lora=8 keeps room for its rank."
     ),
@@ -224,7 +227,13 @@ def finetune(
     if task == "translation":
         from clearhead.training.recipes import translate as translation
 
-        refused = {"--skill": skill, "--skill-for": skill_for, "--teacher": teacher, "--label": columns.get("label")}
+        refused: dict[str, object] = {
+            "--folds": folds,
+            "--skill": skill,
+            "--skill-for": skill_for,
+            "--teacher": teacher,
+            "--label": columns.get("label"),
+        }
         for option, value in refused.items():
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
@@ -252,13 +261,15 @@ def finetune(
             "allow_unknown_labels": allow_unknown_labels,
         }
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
+    one = f"--folds {folds} repeats already; leave {'--search' if search else '--seeds'} out"
+    require(folds is None or (seeds == 1 and not search), one, BadInput)
     if search:
         require(seeds == 1, "--search tries one seed for each set of values; leave --seeds out", BadInput)
         train = partial(train, **{name: value for name, value in keywords.items() if name != "restart"})
         yield from _search(train, plan, out, search, trials, run=run, task=task, source=source, data=data, dev=dev)
         return
     train = partial(train, overwrite=out.overwrite, **keywords)
-    yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
+    yield from _repeat(train, plan, out.path, task=task, seeds=seeds, folds=folds)
 
 
 @app.verb
@@ -313,15 +324,23 @@ def glue(
     yield record, [*as_text(ours).splitlines(), told, *skipped]
 
 
-def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int) -> Iterator[Row]:
-    """Train, once or with several seeds in a folder each; say where the model is and what was measured."""
+def _repeat(
+    train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int, folds: int | None = None
+) -> Iterator[Row]:
+    """Train, once, or with several seeds or folds in a folder each; say where the model is and what was measured."""
     from clearhead.training.distributed import first_process
     from clearhead.training.recipes.finetune import over_seeds, with_seed
 
+    if folds is not None:
+        require(folds > 1, f"--folds {folds} leaves nothing to learn from or to measure on; 5 or 10 is usual", BadInput)
+        runs = [(out / f"fold-{number + 1}", {"recipe": plan, "fold": (number, folds)}) for number in range(folds)]
+    elif seeds > 1:
+        runs = [(out / f"seed-{seed}", {"recipe": with_seed(plan, seed)}) for seed in range(seeds)]
+    else:
+        runs = [(out, {"recipe": plan})]
     measured: list[Any] = []
-    for seed in range(seeds):
-        folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
-        outcome = train(folder, recipe=recipe)
+    for folder, how in runs:
+        outcome = train(folder, **how)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             yield from training_rows(outcome.result, folder)
         measured.append(outcome)
@@ -333,13 +352,15 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     over = all(was_over(outcome.result) for outcome in measured)
     told = f"{out} holds this run already, which was over: nothing was trained" if over else f"wrote {out}"
     found = measured[-1].evaluated
-    if found is not None and seeds == 1:
+    if found is not None and len(runs) == 1:
         more = {name: value for name, value in found.to_dict().items() if name not in found.metrics}
         yield record | more, [told, *evaluated_lines(found)]
         return
-    if seeds > 1:
+    if len(runs) > 1:
         record["deviations"] = {name: deviation for name, (_, deviation) in metrics.items()}
-    spread = " ± {:.2f}" if seeds > 1 else ""
+    if folds is not None:
+        record |= {"folds": folds, "runs": [outcome.metrics for outcome in measured]}
+    spread = " ± {:.2f}" if len(runs) > 1 else ""
     names = {name: name if found is None else found.name(name) for name in metrics}
     lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]

@@ -15,6 +15,7 @@ from torch import nn
 
 from clearhead.data.dataset import ShuffledBatches, TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.data.folds import split_fold
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, check_known, describe, label_of
 from clearhead.data.tags import scheme_of, scheme_of_labels
@@ -83,6 +84,7 @@ def finetune(
     skill_for: Sequence[str] | None = None,
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
+    fold: tuple[int, int] | None = None,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
@@ -91,15 +93,17 @@ def finetune(
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
-    Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
+    Labels of `dev` that `data` has not are refused, or count as wrong. A `fold` such as (0, 5), the first of five parts
+    of `data`, takes the place of `dev` and is not learnt from. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
     own = f"a skill has a head that the families have; the task {spec.name} brings its own, so that it is no skill"
     require(skill_for is None or spec.module is None, own, WrongTask)
-    examples = _read(spec, data, dev, recipe, columns)
+    examples = _read(spec, data, dev, recipe, columns, fold=fold)
     training, validation = examples["train"], examples.get("dev", [])
+    dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
     labels = _check(spec, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = _open(source, spec, read_folder)
@@ -240,7 +244,7 @@ def first_look(
 
 
 def over_seeds(rows: Sequence[Metrics]) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of every metric, over the runs of several seeds."""
+    """Mean and standard deviation of every metric, over the runs of several seeds or folds."""
     require(len(rows) > 0, "no seeds given; name at least one", BadInput)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
@@ -306,19 +310,33 @@ def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
 
 
 def _read(
-    spec: TaskSpec, data: Path | str, dev: Path | str | None, recipe: Finetune, columns: Columns | None
+    spec: TaskSpec,
+    data: Path | str,
+    dev: Path | str | None,
+    recipe: Finetune,
+    columns: Columns | None,
+    *,
+    fold: tuple[int, int] | None = None,
 ) -> dict[str, Sequence[Any]]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
+    require(fold is None or dev is None, f"a fold is measured on its part of {data}; leave --dev {dev} out", BadInput)
     require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
         require(not value or name in spec.options, f"objective.{name} is not for the task {spec.name}; leave it out")
     metric = recipe.train.metric
-    require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
+    require(
+        metric is None or dev is not None or fold is not None,
+        f"metric {metric!r} is measured on development data; give --dev",
+    )
     files = {"train": data} | ({} if dev is None else {"dev": dev})
     join = join_documents if recipe.documents else list
-    return {name: join(spec.read(file, columns or {})) for name, file in files.items()}
+    found: dict[str, Sequence[Any]] = {name: join(spec.read(file, columns or {})) for name, file in files.items()}
+    if fold is None:
+        return found
+    training, validation = split_fold(found["train"], *fold, recipe.train.seed)
+    return {"train": training, "dev": validation}
 
 
 def _check(
