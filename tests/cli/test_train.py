@@ -48,3 +48,21 @@ def test_folds_are_measured_in_turn(run, folder, tmp_path):
         code, _, err = run(*asked, *more)
         assert code == 2
         assert message in err
+
+
+def test_the_command_line_suggests_a_rate_and_the_run_may_follow(run, folder, tmp_path):
+    data, out = tmp_path / "train.jsonl", tmp_path / "out"
+    rows = [{"text": f"the {word}", "label": word} for word in ("animal", "bank") * 8]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["finetune", "classify", "--data", data, "--model", folder, "--out", out, "--device", "cpu"]
+    asked = [*map(str, asked), "--set", "length=16", "--set", "items=8", "--set", "train.metric=f1"]
+    code, told, _ = run(*asked, "--find-learning-rate", "--json")
+    assert code == 0
+    found = json.loads(told)
+    assert 1e-5 < found["suggestion"] <= 1e-1
+    assert [path.name for path in out.iterdir()] == ["learning-rate.svg"]
+    assert f"--set train.learning_rate={found['suggestion']:.1e}" in run(*asked, "--find-learning-rate")[1]
+    assert run(*asked[:-2], "--set", "train.steps=2")[0] == 0  # in the same folder
+    code, _, err = run("finetune", "translation", "--data", data, "--out", tmp_path / "t", "--find-learning-rate")
+    assert code == 2
+    assert "--find-learning-rate is not for translation; leave it out" in err

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clearhead.data.examples import PairExample
 
 app = Verbs()
+_ROWS = 20  # of a table of learning rates
 VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
 CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
 MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
@@ -212,6 +213,12 @@ def finetune(
         "5e-4), dropout=uniform(0,0.3), train.accumulate=integer(1,4), lora=choice(4,8); may be given several times.",
     ),
     trials: int = Option(20, help="Of --search: how many sets of values are tried; the best one's model is kept."),
+    find_learning_rate: bool = Option(
+        False,
+        "--find-learning-rate",
+        help="Train nothing yet: try rates from 1e-6 to 1e-1 on a hundred steps, and suggest one, with a picture in "
+        "--out.",
+    ),
     run: Training,
 ) -> Rows:
     """Fine-tune a model for a task; run it again to go on after a stop.
@@ -229,6 +236,7 @@ def finetune(
 
         refused: dict[str, object] = {
             "--folds": folds,
+            "--find-learning-rate": find_learning_rate or None,
             "--skill": skill,
             "--skill-for": skill_for,
             "--teacher": teacher,
@@ -252,6 +260,10 @@ def finetune(
         if dry_run:
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
             yield report.to_dict(), [str(report)]
+            return
+        if find_learning_rate:
+            look = partial(recipes.learning_rates, task, source, file, recipe=plan, columns=columns, skill=skill)
+            yield _swept(partial(look, device=keywords["device"]), out.path)
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         more: dict[str, Any] = {
@@ -364,6 +376,26 @@ def _repeat(
     names = {name: name if found is None else found.name(name) for name in metrics}
     lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]
+
+
+def _swept(sweep: Callable[..., Any], out: Path) -> Row:
+    """Try learning rates; say how the loss went, and which rate to take."""
+    from clearhead.io import staged_file
+    from clearhead.training.rates import STEPS
+
+    with progress("trying learning rates", STEPS) as advance:
+        found = sweep(progress=advance)
+    out.mkdir(parents=True, exist_ok=True)
+    picture = out / "learning-rate.svg"
+    with staged_file(picture, overwrite=True) as stage:
+        stage.write_text(found.picture(), encoding="utf-8")
+    shown = [*range(0, len(found.rates), max(1, len(found.rates) // _ROWS)), len(found.rates) - 1]
+    rows = [(f"{found.rates[place]:.1e}", f"{found.losses[place]:.4f}") for place in dict.fromkeys(shown)]
+    if found.suggestion is None:
+        told = "the loss did not fall at any rate: look at the data, or try more examples in a step (--set items=32)"
+    else:
+        told = f"the loss falls fastest at {found.suggestion:.1e}: --set train.learning_rate={found.suggestion:.1e}"
+    return {"picture": str(picture), **found.to_dict()}, [told, f"wrote {picture}", *aligned(("rate", "loss"), rows)]
 
 
 def _search(

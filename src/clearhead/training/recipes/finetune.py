@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,10 +25,12 @@ from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
+from clearhead.io import Progress
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.training.loop import TrainResult
+from clearhead.training.rates import RateSweep, sweep_learning_rates
 from clearhead.training.recipes.run import (
     FinetuneResult,
     RunOptions,
@@ -47,6 +49,7 @@ from clearhead.training.recipes.run import (
 )
 from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, ObjectiveOptions, Reader, TaskSpec
 from clearhead.training.settings import NEVER, Every, Settings
+from clearhead.training.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +104,86 @@ def finetune(
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
     own = f"a skill has a head that the families have; the task {spec.name} brings its own, so that it is no skill"
     require(skill_for is None or spec.module is None, own, WrongTask)
+    ready = _prepare(
+        *(spec, source, data, recipe),
+        dev=dev,
+        columns=columns,
+        skill=skill,
+        teacher=teacher,
+        allow_unknown_labels=allow_unknown_labels,
+        fold=fold,
+        device=options.get("device"),
+    )
+    model, batches, validation = ready.model, ready.batches, ready.validation
+    dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
+    measure = Measuring(spec.evaluation, model, validation, allow_unknown=allow_unknown_labels) if validation else None
+    result = run(
+        ready.task,
+        batches,
+        recipe,
+        out,
+        made_of=ready.made_of,
+        settings=_evaluate_each_epoch(recipe.train, batches),
+        evaluate=None if ends_averaged(recipe.train) else measure,
+        **options,
+    )
+    done = is_done(result)
+    if skill_for is not None and done:
+        _save_skill(model, out, spec.head, skill_for)
+        remove_lora(model.network)
+        model = Model(load_skill(ready.start, out))  # as it will be read again
+    else:
+        remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
+    evaluated = None
+    if measure is not None and done:
+        evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
+    if done:
+        facts = {"task": spec.name, "made from": str(source), "training data": f"{data} ({ready.examples:,} examples)"}
+        if skill is not None:
+            facts["made from"] += f" with its skill {skill}"
+        if validation:
+            facts["measured on"] = f"{dev} ({len(validation):,} examples)"
+        if spec.head == "tags":
+            facts["tags"] = _TAGS[scheme_of_labels(model.labels or ())]
+        figures = {} if evaluated is None else evaluated.named()
+        section = training_section(recipe, result, facts, figures, options.get("command"))
+        if skill_for is None:
+            save_with_card(model, out, section, base_model=str(source))
+        else:
+            write_own_card(section, out)
+    check_measured(result, out)
+    metrics = {} if evaluated is None else evaluated.metrics
+    return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """All that a fine-tuning run is made of, before its first step."""
+
+    task: Task
+    model: Model
+    start: Checkpoint
+    batches: ShuffledBatches
+    validation: Sequence[Any]
+    made_of: Mapping[str, object]  # see `recipes.run.fingerprint`
+    examples: int  # of the training data
+
+
+def _prepare(
+    spec: TaskSpec,
+    source: str | Path,
+    data: Path | str,
+    recipe: Finetune,
+    *,
+    dev: Path | str | None = None,
+    columns: Columns | None = None,
+    skill: str | Path | None = None,
+    teacher: str | Path | None = None,
+    allow_unknown_labels: bool = False,
+    fold: tuple[int, int] | None = None,
+    device: str | None = None,
+) -> Prepared:
+    """Read and tokenise the data, and put the task's head, and adapters, on the model."""
     examples = _read(spec, data, dev, recipe, columns, fold=fold)
     training, validation = examples["train"], examples.get("dev", [])
     dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
@@ -124,7 +207,7 @@ def finetune(
         _set_dropout(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if teacher is not None:
-        taught = _vectors_of(teacher, spec.name, training, encoded, options.get("device"))
+        taught = _vectors_of(teacher, spec.name, training, encoded, device)
         widths = taught.shape[-1], model.encoder.width
         told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
         require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
@@ -133,45 +216,34 @@ def finetune(
         remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
     else:
         _add_adapters(model, recipe.lora, spec.head)
-    batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
-    measure = Measuring(spec.evaluation, model, validation, allow_unknown=allow_unknown_labels) if validation else None
-    result = run(
-        spec.task(model, encoded, recipe.objective),
-        batches,
-        recipe,
-        out,
+    return Prepared(
+        task=spec.task(model, encoded, recipe.objective),
+        model=model,
+        start=start,
+        batches=ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items),
+        validation=validation,
         made_of=made_of,
-        settings=_evaluate_each_epoch(recipe.train, batches),
-        evaluate=None if ends_averaged(recipe.train) else measure,
-        **options,
+        examples=len(training),
     )
-    done = is_done(result)
-    if skill_for is not None and done:
-        _save_skill(model, out, spec.head, skill_for)
-        remove_lora(model.network)
-        model = Model(load_skill(start, out))  # as it will be read again
-    else:
-        remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
-    evaluated = None
-    if measure is not None and done:
-        evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
-    if done:
-        facts = {"task": spec.name, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
-        if skill is not None:
-            facts["made from"] += f" with its skill {skill}"
-        if validation:
-            facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        if spec.head == "tags":
-            facts["tags"] = _TAGS[scheme_of_labels(model.labels or ())]
-        figures = {} if evaluated is None else evaluated.named()
-        section = training_section(recipe, result, facts, figures, options.get("command"))
-        if skill_for is None:
-            save_with_card(model, out, section, base_model=str(source))
-        else:
-            write_own_card(section, out)
-    check_measured(result, out)
-    metrics = {} if evaluated is None else evaluated.metrics
-    return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
+
+
+def learning_rates(
+    task: str | TaskSpec,
+    source: str | Path,
+    data: Path | str,
+    *,
+    recipe: Finetune | None = None,
+    columns: Columns | None = None,
+    skill: str | Path | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> RateSweep:
+    """Try learning rates from small to large on the first batches of a run, which is not begun, and suggest one."""
+    recipe, spec = recipe or Finetune(), find_task(task)
+    # nothing is measured: a metric would ask for development data
+    plan = replace(recipe, train=replace(recipe.train, metric=None, patience=None))
+    ready = _prepare(spec, source, data, plan, columns=columns, skill=skill, device=device)
+    return sweep_learning_rates(ready.task, ready.batches, plan.train, device=device, progress=progress)
 
 
 def _vectors_of(
