@@ -66,3 +66,17 @@ def test_the_command_line_suggests_a_rate_and_the_run_may_follow(run, folder, tm
     code, _, err = run("finetune", "translation", "--data", data, "--out", tmp_path / "t", "--find-learning-rate")
     assert code == 2
     assert "--find-learning-rate is not for translation; leave it out" in err
+
+
+def test_data_larger_than_the_memory_is_streamed(run, folder, tmp_path):
+    data, out = tmp_path / "train.jsonl", tmp_path / "out"
+    rows = [{"text": f"the {word}", "label": word} for word in ("animal", "bank") * 4]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["finetune", "classify", "--data", data, "--model", folder, "--out", out, "--device", "cpu", "--stream"]
+    code, _, err = run(*asked, "--dry-run")
+    assert code == 2
+    assert "--dry-run reads the data whole; leave --stream out, or give a part of the data" in err
+    code, told, _ = run(*asked, "--set", "train.steps=2", "--dev", data, "--json")
+    assert code == 0
+    assert json.loads(told)["task"] == "classify"
+    assert (out / "corpus" / "examples" / "ids").stat().st_size > 0

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -213,6 +214,12 @@ def finetune(
         "5e-4), dropout=uniform(0,0.3), train.accumulate=integer(1,4), lora=choice(4,8); may be given several times.",
     ),
     trials: int = Option(20, help="Of --search: how many sets of values are tried; the best one's model is kept."),
+    stream: bool = Option(
+        False,
+        "--stream",
+        help="Read --data (.jsonl, .csv, .tsv, .parquet) a block at a time and keep its tokens on disk, in --out: for "
+        "data larger than the memory; of classify, label, regress, similar and instruct.",
+    ),
     find_learning_rate: bool = Option(
         False,
         "--find-learning-rate",
@@ -237,6 +244,7 @@ def finetune(
         refused: dict[str, object] = {
             "--folds": folds,
             "--find-learning-rate": find_learning_rate or None,
+            "--stream": stream or None,
             "--skill": skill,
             "--skill-for": skill_for,
             "--teacher": teacher,
@@ -257,6 +265,9 @@ def finetune(
         source = model or unasked("generate" if task == "instruct" else None)
         plan = run.override(recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
+        looked = "--dry-run" if dry_run else "--find-learning-rate"
+        whole = f"{looked} reads the data whole; leave --stream out, or give a part of the data"
+        require(not (stream and (dry_run or find_learning_rate)), whole, BadInput)
         if dry_run:
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
             yield report.to_dict(), [str(report)]
@@ -271,6 +282,7 @@ def finetune(
             "skill_for": uses,
             "teacher": teacher,
             "allow_unknown_labels": allow_unknown_labels,
+            "stream": stream,
         }
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     one = f"--folds {folds} repeats already; leave {'--search' if search else '--seeds'} out"
@@ -281,7 +293,10 @@ def finetune(
         yield from _search(train, plan, out, search, trials, run=run, task=task, source=source, data=data, dev=dev)
         return
     train = partial(train, overwrite=out.overwrite, **keywords)
-    yield from _repeat(train, plan, out.path, task=task, seeds=seeds, folds=folds)
+    size = Path(data[0]).stat().st_size if stream and Path(data[0]).is_file() else None
+    with progress("tokenising", size, of_bytes=True) if size else nullcontext() as advance:
+        train = partial(train, progress=advance) if advance is not None else train
+        yield from _repeat(train, plan, out.path, task=task, seeds=seeds, folds=folds)
 
 
 @app.verb

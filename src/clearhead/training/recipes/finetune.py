@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from clearhead.data.examples import Labels
 from clearhead.data.folds import split_fold
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, check_known, describe, label_of
+from clearhead.data.stream import StreamedExamples, find_tokenised, tokenise_to_disk
 from clearhead.data.tags import scheme_of, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.tasks import Evaluated, Evaluation, Metrics
@@ -29,9 +30,12 @@ from clearhead.io import Progress
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
+from clearhead.text import Tokenizer
+from clearhead.training.distributed import first_process, wait_for_first
 from clearhead.training.loop import TrainResult
 from clearhead.training.rates import RateSweep, sweep_learning_rates
 from clearhead.training.recipes.run import (
+    CORPUS,
     FinetuneResult,
     RunOptions,
     check_measured,
@@ -88,6 +92,7 @@ def finetune(
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
     fold: tuple[int, int] | None = None,
+    stream: bool = False,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
@@ -97,7 +102,8 @@ def finetune(
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
     Labels of `dev` that `data` has not are refused, or count as wrong. A `fold` such as (0, 5), the first of five parts
-    of `data`, takes the place of `dev` and is not learnt from. For the rest see `recipes.run.RunOptions`.
+    of `data`, takes the place of `dev` and is not learnt from. With `stream`, `data` may be larger than the memory: it
+    is read a block at a time, and its tokens lie in `out`. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
     skilled = skill_for is None or recipe.lora is not None
@@ -112,7 +118,9 @@ def finetune(
         teacher=teacher,
         allow_unknown_labels=allow_unknown_labels,
         fold=fold,
+        stream=out / CORPUS / "examples" if stream else None,
         device=options.get("device"),
+        progress=options.get("progress"),
     )
     model, batches, validation = ready.model, ready.batches, ready.validation
     dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
@@ -181,11 +189,18 @@ def _prepare(
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
     fold: tuple[int, int] | None = None,
+    stream: Path | None = None,
     device: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
-    """Read and tokenise the data, and put the task's head, and adapters, on the model."""
-    examples = _read(spec, data, dev, recipe, columns, fold=fold)
-    training, validation = examples["train"], examples.get("dev", [])
+    """Read and tokenise the data, and put the task's head, and adapters, on the model.
+
+    `stream` is the folder for the tokens of data that is read a block at a time.
+    """
+    alone = stream is None or (fold is None and teacher is None)
+    require(alone, "streamed data is not held, for --folds or for a --teacher; leave --stream or these out", BadInput)
+    examples = _read(spec, data, dev, recipe, columns, fold=fold, stream=stream is not None)
+    training, validation = examples["train"], list(examples.get("dev", []))
     dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
     labels = _check(spec, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
@@ -205,9 +220,13 @@ def _prepare(
     without_attention_dropout(model.network)
     if recipe.dropout is not None:
         _set_dropout(model, recipe.dropout)
-    encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
+    length = min(recipe.length, model.encoder.max_length)
+    if stream is None:
+        encoded = spec.encode(list(training), model.tokenizer, labels, length)
+    else:
+        encoded = _tokenised(spec, training, model.tokenizer, labels, length, stream, made_of, progress)
     if teacher is not None:
-        taught = _vectors_of(teacher, spec.name, training, encoded, device)
+        taught = _vectors_of(teacher, spec.name, list(training), encoded, device)
         widths = taught.shape[-1], model.encoder.width
         told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
         require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
@@ -225,6 +244,30 @@ def _prepare(
         made_of=made_of,
         examples=len(training),
     )
+
+
+def _tokenised(
+    spec: TaskSpec,
+    examples: Any,
+    tokenizer: Tokenizer,
+    labels: Labels | None,
+    length: int,
+    folder: Path,
+    made_of: Mapping[str, Any],
+    progress: Progress | None,
+) -> TokenizedDataset:
+    """Tokenise streamed examples into `folder`; what is there already of the same is taken."""
+    names = ("the training data", "the tokenizer", "the labels", "the task")
+    identity = {**{name: made_of.get(name) for name in names}, "length": length}
+    found = find_tokenised(folder, identity)
+    if found is not None:
+        if progress is not None:
+            progress(Path(str(examples.source)).stat().st_size)
+        return found
+    if first_process():
+        encode = partial(spec.encode, tokenizer=tokenizer, labels=labels, length=length)
+        return tokenise_to_disk(examples, encode, folder, identity, progress)
+    return wait_for_first(lambda: find_tokenised(folder, identity))
 
 
 def learning_rates(
@@ -307,7 +350,9 @@ def first_look(
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
     plan, spec = recipe or Finetune(), find_task(task)
-    examples = _read(spec, data, dev, plan, columns)
+    examples: dict[str, Sequence[Any]] = {
+        name: list(found) for name, found in _read(spec, data, dev, plan, columns).items()
+    }
     outline = _open(source, spec, read_outline if skill is None else read_folder)
     if skill is not None:
         outline = _with_skill(outline, source, skill, spec, plan)
@@ -389,7 +434,8 @@ def _read(
     columns: Columns | None,
     *,
     fold: tuple[int, int] | None = None,
-) -> dict[str, Sequence[Any]]:
+    stream: bool = False,
+) -> dict[str, Sequence[Any] | StreamedExamples]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
     require(fold is None or dev is None, f"a fold is measured on its part of {data}; leave --dev {dev} out", BadInput)
     require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
@@ -403,17 +449,25 @@ def _read(
         f"metric {metric!r} is measured on development data; give --dev",
     )
     files = {"train": data} | ({} if dev is None else {"dev": dev})
+    if stream:
+        streaming = ", ".join(name for name, one in TASK_SPECS.items() if one.streams)
+        require(spec.streams, f"{spec.name} is not streamed; {streaming} are", BadInput)
     join = join_documents if recipe.documents else list
-    found: dict[str, Sequence[Any]] = {name: join(spec.read(file, columns or {})) for name, file in files.items()}
+    found: dict[str, Sequence[Any] | StreamedExamples] = {
+        name: StreamedExamples(file, lambda block: spec.read(block, columns or {}))
+        if stream and name == "train"
+        else join(spec.read(file, columns or {}))
+        for name, file in files.items()
+    }
     if fold is None:
         return found
-    training, validation = split_fold(found["train"], *fold, recipe.train.seed)
+    training, validation = split_fold(list(found["train"]), *fold, recipe.train.seed)
     return {"train": training, "dev": validation}
 
 
 def _check(
     spec: TaskSpec,
-    training: Sequence[Any],
+    training: Sequence[Any] | StreamedExamples,
     validation: Sequence[Any],
     files: tuple[Path | str, Path | str | None],
     recipe: Finetune,
@@ -428,7 +482,7 @@ def _check(
     if not validation:
         return labels
     if spec.head == "tags":
-        first, second = (scheme_of(examples) == "plain" for examples in (training, validation))
+        first, second = (scheme_of(list(examples)) == "plain" for examples in (training, validation))
         one, other = ("plain tags", "entities (B-, I-)")[:: 1 if first else -1]
         require(first == second, f"{data} has {one}, {dev} has {other}; give data of one kind", BadInput)
     if labels is not None:
@@ -444,7 +498,7 @@ def _check(
     return labels
 
 
-def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:
+def _check_labels(examples: Iterable[Any], data: Path | str | None, *, needed: bool) -> None:
     labelled = not needed or any(label_of(example) is not None for example in examples)
     require(labelled, f"{data} has no right answers; give data with labels, or name their column (--label)", BadInput)
 

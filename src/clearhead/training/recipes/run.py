@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
@@ -16,6 +16,7 @@ from torch import nn
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards, find_shards, tokenise
+from clearhead.data.stream import StreamedExamples
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.scores import Evaluated, Metrics
@@ -64,7 +65,7 @@ class RunOptions(TypedDict, total=False):
 
     device: str  # "cpu" unless named
     shard: bool  # see `training.loop`
-    progress: Progress | None  # told how many bytes of the corpus are tokenised
+    progress: Progress | None  # told how many bytes of the corpus, or of streamed data, are tokenised
     track: Sequence[str | Tracker]  # names of `TRACKERS`, or objects of your own that are told every row
     tensorboard: bool  # the same as "tensorboard" in `track`
     command: str | None  # what the card says the run was started with
@@ -84,7 +85,7 @@ class FinetuneResult:
 
 
 Found = TypeVar("Found")
-Examples = tuple[object, Sequence[Any]]  # the name of their file, and what was read from it
+Examples = tuple[object, Sequence[Any] | StreamedExamples]  # the name of their file, and what was read from it
 
 
 def fingerprint(
@@ -131,7 +132,7 @@ def _listed(files: object) -> str:
     return ", ".join(map(str, files)) if isinstance(files, list | tuple) else str(files)
 
 
-def _examples_digest(examples: Sequence[Any]) -> str:
+def _examples_digest(examples: Iterable[Any]) -> str:
     sha = hashlib.sha256()
     for example in examples:  # dataclasses of text, numbers and tuples, whose repr tells all
         sha.update(repr(example).encode("utf-8", "surrogatepass"))

@@ -1,7 +1,7 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import nn
 from clearhead.data import encode, formats, published
 from clearhead.data.dataset import TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.data.tables import Source, Table
 from clearhead.data.tags import recognised, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.tasks import EVALUATIONS, Evaluation
@@ -31,10 +32,13 @@ TAG_SCHEME = "tag_scheme"  # in config.json: IOB2 or IOBES, which mark entities,
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
 
-def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
+def _read_similar(source: Source, columns: Columns) -> list[Any]:
     """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
     examples = formats.read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
     largest = max((example.score or 0.0 for example in examples), default=0.0)
+    if isinstance(source, Table):  # a block of a file, of whose other scores nothing is known
+        told = f"{source.name} has scores above 1, which a stream does not scale; divide them by 5"
+        require(largest <= 1, told, BadInput)
     scale = 5.0 if largest > 1 else 1.0
     for one in examples:
         if one.score is not None and not -1 <= one.score <= 5:
@@ -77,7 +81,7 @@ def _renamed(columns: Columns, task: str, **names: str) -> dict[str, Any]:
     return {names[role]: column for role, column in columns.items()}
 
 
-Reader = Callable[[Path | str, Columns], list[Any]]
+Reader = Callable[[Any, Columns], list[Any]]  # of a file, or of a block of one where the task streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +109,7 @@ class TaskSpec:
 
     name: str
     read: Reader
-    labels: Callable[[Sequence[Any]], Labels | None] = lambda examples: None  # those that occur, if it has any
+    labels: Callable[[Iterable[Any]], Labels | None] = lambda examples: None  # those that occur, if it has any
     tokenise: Callable[..., TokenizedDataset]  # of examples, tokenizer, labels if there are any, and length=
     task: Callable[[Model, TokenizedDataset, ObjectiveOptions], Task]
     evaluation: Evaluation
@@ -115,6 +119,7 @@ class TaskSpec:
     problem: str | None = None
     options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
+    streams: bool = False  # whether `read` takes a block of a file, a `Table`, where each row stands for itself
 
     def encode(
         self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
@@ -146,13 +151,13 @@ class TaskSpec:
         return made
 
 
-def _classes(examples: Sequence[Any]) -> Labels:
+def _classes(examples: Iterable[Any]) -> Labels:
     found = Labels.of(example.label for example in examples)
     require(len(found) > 1, f"all examples have the label {found.names[0]!r}; give data with two or more", BadInput)
     return found
 
 
-def _tags(examples: Sequence[Any]) -> Labels:
+def _tags(examples: Iterable[Any]) -> Labels:
     found = Labels.of(tag for example in examples for tag in example.tags)
     require(len(found) > 1, f"all words have the tag {found.names[0]!r}; give data with two or more", BadInput)
     return found
@@ -200,6 +205,7 @@ def _instruct(model: Model, *_: Any) -> Task:
 TASK_SPECS: dict[str, TaskSpec] = {
     "classify": TaskSpec(
         name="classify",
+        streams=True,
         evaluation=EVALUATIONS["classify"],
         read=lambda source, columns: formats.read_texts(source, **columns),
         labels=_classes,
@@ -212,6 +218,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "label": TaskSpec(
         name="label",
+        streams=True,
         evaluation=EVALUATIONS["label"],
         read=lambda source, columns: formats.read_texts(source, parse=formats.parse_classes, **columns),
         labels=lambda examples: Labels.of(label for example in examples for label in example.label),
@@ -223,6 +230,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "regress": TaskSpec(
         name="regress",
+        streams=True,
         evaluation=EVALUATIONS["regress"],
         read=lambda source, columns: formats.read_texts(source, parse=formats.parse_score, **columns),
         tokenise=encode.encode_texts,
@@ -264,6 +272,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "similar": TaskSpec(
         name="similar",
+        streams=True,
         evaluation=EVALUATIONS["similar"],
         read=_read_similar,
         tokenise=encode.encode_pairs,
@@ -273,6 +282,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     ),
     "instruct": TaskSpec(
         name="instruct",
+        streams=True,
         evaluation=EVALUATIONS["instruct"],
         read=lambda source, columns: formats.read_instructions(
             source, text=columns.get("text"), pair=columns.get("pair")
