@@ -20,6 +20,7 @@ from clearhead.training.monitor import SETTLED, Report, RunningStats, curve, is_
 from clearhead.training.optim import make_optimisers, optimiser_tensors
 from clearhead.training.settings import Every
 from clearhead.training.step import PendingMetrics
+from clearhead.training.trackers import TensorBoard
 from training.toy import Poisoned, ToyTask, final_tensors, network, rows, run, settings
 
 
@@ -113,8 +114,8 @@ def test_tensorboard_has_every_step_once_after_resuming(tmp_path):
             raise KeyError
 
     with pytest.raises(KeyError):
-        run(tmp_path, ToyTask(before=break_off), report=Report(tmp_path, tensorboard=True))
-    run(tmp_path, report=Report(tmp_path, tensorboard=True))
+        run(tmp_path, ToyTask(before=break_off), report=Report(tmp_path, trackers=[TensorBoard()]))
+    run(tmp_path, report=Report(tmp_path, trackers=[TensorBoard()]))
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in found.Scalars("loss")] == [2, 4, 6, 8, 10, 12]
 

@@ -780,6 +780,7 @@ class TrainingOptions:
     more: bool
     shard: bool = False
     tensorboard: bool = False
+    track: list[str] | None = None
 
     def __post_init__(self) -> None:
         one = not (self.restart and self.more)
@@ -822,7 +823,11 @@ class TrainingOptions:
         if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
             machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
             started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
-        named = {name: getattr(self, name) for name in ("restart", "more", "shard", "tensorboard")}
+        if self.track:
+            from clearhead.training.trackers import make_trackers
+
+            make_trackers(self.track)  # before any work, that a package is missing
+        named = {name: getattr(self, name) for name in ("restart", "more", "shard", "tensorboard", "track")}
         switches = {name: value for name, value in named.items() if value}
         return {"device": pick_device(self.device), "command": shlex.join([*started, *sys.argv[1:]]), **switches}
 
@@ -835,6 +840,10 @@ _SET = "Change one value of the recipe: --set train.learning_rate=3e-5."
 _RESTART = "Begin anew in a folder that holds another run, which is removed when this one is ready to begin."
 _MORE = "Go on from a run that is over, for the longer time that is asked for now: --set train.epochs=4 after 3."
 _SHARD = "Cut the network up among the processes that torchrun started, instead of copying it."
+_TRACK = (
+    "Tell every row of the run to tensorboard, mlflow, wandb (offline, unless WANDB_MODE=online) or trackio, which "
+    "write on this machine, unless their own variables name a server; may be given several times."
+)
 _SINGLE = {
     "recipe": (str | None, Option(None, help=_RECIPE)),
     "set_": (list[str] | None, Option(None, "--set", help=_SET)),
@@ -844,7 +853,8 @@ _SINGLE = {
 }
 _DISTRIBUTED = {
     "shard": (bool, Option(False, "--shard", help=_SHARD)),
-    "tensorboard": (bool, Option(False, "--tensorboard", help="Write for TensorBoard too, in the run's folder.")),
+    "tensorboard": (bool, Option(False, "--tensorboard", help="The same as --track tensorboard.")),
+    "track": (list[str] | None, Option(None, "--track", help=_TRACK)),
 }
 SingleTraining = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE)]
 Training = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE, **_DISTRIBUTED)]

@@ -84,6 +84,9 @@ class Stream(IntEnum):
     SPAN_CORRUPTION = 8
     WORD_WINDOWS = 9
     DROPOUT = 10
+    SEARCH = 11  # of hyper-parameters
+    BOOTSTRAP = 12
+    FOLDS = 13
 
 
 def rng(stream: Stream, *place: int) -> np.random.Generator:

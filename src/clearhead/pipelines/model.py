@@ -247,9 +247,17 @@ class Model:
         return cls(tell_capitals(checkpoint) if tokenizer is not None and tokenizer.tells_capitals else checkpoint)
 
     def with_head(
-        self, name: str, outputs: int, *, labels: Sequence[str] | None = None, problem: str | None = None
+        self,
+        name: str,
+        outputs: int,
+        *,
+        labels: Sequence[str] | None = None,
+        problem: str | None = None,
+        module: nn.Module | None = None,
     ) -> Model:
         """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept.
+
+        A `module` of your own, called with hidden states and their layout, is a head under a name that no family uses.
 
         >>> list(model.with_head("classes", 3).network.heads)
         ['classes']
@@ -258,11 +266,16 @@ class Model:
         # what was measured of answers is for the head that it was found with; what learns tags here is taught words
         description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0, null_bias=0.0)
         description = replace(description, whole_words=name == "tags")
-        heads = fresh_heads(description.family, self.encoder, {name: outputs})
-        trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
-        for fresh in heads[name].modules():
-            if isinstance(fresh, Pooler) and trained:
-                fresh.load_state_dict(trained[0].state_dict())
+        if module is not None:
+            taken = f"{description.family} has a head {name!r} of its own; give yours another name"
+            require(name not in description.names.heads, taken, BadInput)
+            heads = {name: module}
+        else:
+            heads = fresh_heads(description.family, self.encoder, {name: outputs})
+            trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
+            for fresh in heads[name].modules():
+                if isinstance(fresh, Pooler) and trained:
+                    fresh.load_state_dict(trained[0].state_dict())
         network = Network(self.encoder, heads).to(self.device).eval()
         # one vector per text is no longer what this model is for
         return Model(replace(self.checkpoint, description=description, network=network, sentence=None))

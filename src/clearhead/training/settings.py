@@ -24,6 +24,7 @@ SYNONYMS = {
     "num_train_epochs": ("train.epochs",),
     "max_steps": ("train.steps",),
     "gradient_accumulation_steps": ("train.accumulate",),
+    "gradient_checkpointing": ("train.checkpointing",),
     "max_length": ("length",),
     "max_seq_length": ("length",),
     "warmup_ratio": ("train.warmup",),
