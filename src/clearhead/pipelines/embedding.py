@@ -17,7 +17,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.heads import Pooling, SentenceVector
+from clearhead.nn.heads import Pooling, SentenceVector, sentence_vectors
 from clearhead.nn.hooks import Combine, hidden_states, mix_layers
 from clearhead.nn.layout import Packed
 from clearhead.pipelines.elmo import text_layers
@@ -70,7 +70,7 @@ class _Pooled:
 
     def __call__(self, batch: Batch) -> Tensor:
         """A vector for each sequence (B, D)."""
-        return SentenceVector(self.pooling, normalise=self.normalise)(self.mix(batch), batch.layout)
+        return sentence_vectors(self.mix(batch), batch.layout, self.pooling, normalise=self.normalise)
 
 
 Precision = Literal["float32", "int8", "binary"]

@@ -665,8 +665,10 @@ class Model:
         """
         inner = skill is None and tuple(layers) != (-1,)
         one = self if inner and self.family not in RECURRENT_FAMILIES else self.able("embed", skill)
-        own = one.checkpoint.sentence or SentenceVector("mean")
-        vector = SentenceVector(pooling or own.pooling, normalise=own.normalise if normalise is None else normalise)
+        vector = one.checkpoint.sentence or SentenceVector("mean")
+        if pooling is not None or normalise is not None:
+            normalise = vector.normalise if normalise is None else normalise
+            vector = SentenceVector(pooling or vector.pooling, normalise=normalise)
         found = embed(one, listed(texts), vector, layers, combine, dimensions, batch_tokens, progress)
         vectors = quantise(found, precision, ranges)
         return vectors[0] if isinstance(texts, str) else vectors
