@@ -43,7 +43,7 @@ from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compa
 from clearhead.training.distributed import first_process, local_device, process_group, wait_for_first
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
-from clearhead.training.settings import NEVER, Settings, values_of, as_toml, beside_training
+from clearhead.training.settings import NEVER, Settings, as_toml, beside_training, values_of
 from clearhead.training.tasks.task import Task
 from clearhead.training.trackers import Tracker, make_trackers
 

@@ -18,7 +18,7 @@ from clearhead.training.checkpoint import DIGEST, checkpoints, compare, refuse
 from clearhead.training.loop import TrainResult
 from clearhead.training.monitor import CURVE, METRICS
 from clearhead.training.recipes.run import RUN
-from clearhead.training.settings import LENGTHS, values_of, override
+from clearhead.training.settings import LENGTHS, override, values_of
 
 log = logging.getLogger(__name__)
 
