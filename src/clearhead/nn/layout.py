@@ -77,7 +77,7 @@ class Packed:
     @property
     def _is_one(self) -> bool:
         """Whether there is one sequence, with tokens: a single query need not ask whose they are."""
-        return len(self.lengths) == 1 and self.lengths[0] > 0
+        return self.batch == 1 and self.lengths[0] > 0
 
     @cached
     def runs(self) -> list[tuple[int, int, int]]:
