@@ -27,7 +27,7 @@ CHAPTERS = Path(__file__).with_name("course")
 INSTALL = """try:
     import clearhead
 except ModuleNotFoundError:
-    # of what is published; a wheel of your own is uploaded first: %pip install clearhead-0.1.0-py3-none-any.whl
+    # where it is not published, upload the wheel and install that: %pip install clearhead-VERSION-py3-none-any.whl
     %pip install --quiet clearhead"""
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^\{\{ (\S+) \}\}$", re.MULTILINE)

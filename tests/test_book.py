@@ -64,6 +64,10 @@ def test_every_json_key_route_and_error_has_an_entry():
         assert f"`{spec.name}`" in keys.split("\n## Answer\n")[1].split("\n## ")[0]
     routes = headings(reference.http())
     assert {f"POST /v1/{use}" for use in ("fill", "classify", "answer", "embed", "search", "rerank")} <= set(routes)
+    http = reference.http()
+    others = {one.path for dialect in reference.DIALECTS for one in (*dialect.posts, *dialect.gets)}
+    assert {"/v1/embeddings", "/rerank"} <= others
+    assert [path for path in others if f"`{path}`" not in http and f" {path}\n" not in http] == []
     assert [kind.__name__ for kind in reference.error_kinds() if kind not in reference.REMEDIES] == []
 
 
