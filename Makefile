@@ -22,7 +22,7 @@ test-slow: .venv/installed-dev
 # in the system's Chromium if there is one, else in playwright's, which is fetched from the network once
 test-browser: .venv/installed-browser
 	$(BIN)/python tests/browser/chromium.py
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m browser tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m browser tests/browser
 
 # the clients of other services, in environments of their own
 test-clients: .venv/installed-dev

@@ -43,19 +43,6 @@ def answered(page):
     return page
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("path", ["/", *ENTRIES])
-def test_every_page_opens_and_fits(visit, studio, path, width):
-    address = studio + (path if path == "/" else link(ENTRIES[path]))
-    page = visit(address, studio, width, "dark" if width == 390 else "light")
-    if path != "/":
-        answered(page)
-        assert page.locator("studio-picture .status").inner_text() == ""
-    page.locator("h1").first.wait_for()
-    page.locator("#about", has_text="parameters").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_an_example_takes_its_skill_along(visit, studio_with_skills):
     page = visit(f"{studio_with_skills}/use/classify", studio_with_skills)
     page.locator("#skill option").nth(len(SKILLS)).wait_for(state="attached")

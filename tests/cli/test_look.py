@@ -1,6 +1,7 @@
 """Every picture is one command: it writes a page, says so, or gives its data as JSON."""
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -34,6 +35,19 @@ def test_each_picture_is_one_command(run, folder, tmp_path, arguments, key):
     data = json.loads(run("look", *given, "--out", page, "--overwrite", "--json")[1])
     assert data["file"] == str(page)
     assert key in data
+
+
+def test_the_bottleneck_is_a_picture(run, tmp_path, monkeypatch):
+    bottleneck = import_module("clearhead.inside.bottleneck")  # the package has the function of that name
+    trained = bottleneck._trained
+    monkeypatch.setattr(bottleneck, "_trained", lambda steps: trained(10))
+    page = tmp_path / "page.html"
+    code, out, _ = run("look", "bottleneck", "43 27", "--out", page)
+    assert code == 0
+    assert out.startswith(f"wrote {page}: GRU: ")
+    code, _, error = run("look", "bottleneck", "12", "--out", page, "--overwrite")
+    assert code == 2
+    assert "'12' is no number from 21 to 99" in error
 
 
 def test_runs_are_a_picture(run, tmp_path):

@@ -1,5 +1,7 @@
 """The verbs that train refuse in one sentence."""
 
+import json
+
 import pytest
 
 
@@ -21,3 +23,60 @@ def test_an_objective_that_is_not_there_is_answered_by_all_that_are(run, tmp_pat
 )
 def test_values_of_the_recipe_are_no_options(run, option, written):
     assert run("finetune", "classify", "--data", "x.csv", "--out", "o", *option) == (2, "", f"error: {written}\n")
+
+
+def test_folds_are_measured_in_turn(run, folder, tmp_path):
+    data, out = tmp_path / "train.jsonl", tmp_path / "out"
+    rows = [{"text": f"the {word} {i}", "label": word} for i in range(6) for word in ("animal", "bank")]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["finetune", "classify", "--data", data, "--model", folder, "--out", out, "--device", "cpu", "--json"]
+    asked = [*map(str, asked), "--set", "train.steps=2", "--set", "length=16", "--set", "train.metric=f1"]
+    told = json.loads(run(*asked, "--folds", "3")[1])
+    assert (told["folds"], len(told["runs"])) == (3, 3)
+    assert sorted(path.name for path in out.iterdir()) == ["fold-1", "fold-2", "fold-3"]
+    mean = sum(one["accuracy"] for one in told["runs"]) / 3
+    assert told["figures"]["accuracy"] == pytest.approx(mean)
+    assert told["deviations"].keys() == told["figures"].keys()
+    card = (out / "fold-2" / "README.md").read_text()
+    assert f"| measured on | {data}, fold 2 of 3 (4 examples) |" in card
+    for more, message in (
+        (["--folds", "1"], "--folds 1 leaves nothing to learn from or to measure on; 5 or 10 is usual"),
+        (["--folds", "3", "--seeds", "2"], "--folds 3 repeats already; leave --seeds out"),
+        (["--folds", "3", "--search", "items=choice(1,2)"], "--folds 3 repeats already; leave --search out"),
+        (["--folds", "3", "--dev", str(data)], "a fold is measured on its part"),
+    ):
+        code, _, err = run(*asked, *more)
+        assert code == 2
+        assert message in err
+
+
+def test_the_command_line_suggests_a_rate_and_the_run_may_follow(run, folder, tmp_path):
+    data, out = tmp_path / "train.jsonl", tmp_path / "out"
+    rows = [{"text": f"the {word}", "label": word} for word in ("animal", "bank") * 8]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["finetune", "classify", "--data", data, "--model", folder, "--out", out, "--device", "cpu"]
+    asked = [*map(str, asked), "--set", "length=16", "--set", "items=8", "--set", "train.metric=f1"]
+    code, told, _ = run(*asked, "--find-learning-rate", "--json")
+    assert code == 0
+    found = json.loads(told)
+    assert 1e-5 < found["suggestion"] <= 1e-1
+    assert [path.name for path in out.iterdir()] == ["learning-rate.svg"]
+    assert f"--set train.learning_rate={found['suggestion']:.1e}" in run(*asked, "--find-learning-rate")[1]
+    assert run(*asked[:-2], "--set", "train.steps=2")[0] == 0  # in the same folder
+    code, _, err = run("finetune", "translation", "--data", data, "--out", tmp_path / "t", "--find-learning-rate")
+    assert code == 2
+    assert "--find-learning-rate is not for translation; leave it out" in err
+
+
+def test_data_larger_than_the_memory_is_streamed(run, folder, tmp_path):
+    data, out = tmp_path / "train.jsonl", tmp_path / "out"
+    rows = [{"text": f"the {word}", "label": word} for word in ("animal", "bank") * 4]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["finetune", "classify", "--data", data, "--model", folder, "--out", out, "--device", "cpu", "--stream"]
+    code, _, err = run(*asked, "--dry-run")
+    assert code == 2
+    assert "--dry-run reads the data whole; leave --stream out, or give a part of the data" in err
+    code, told, _ = run(*asked, "--set", "train.steps=2", "--dev", data, "--json")
+    assert code == 0
+    assert json.loads(told)["task"] == "classify"
+    assert (out / "corpus" / "examples" / "ids").stat().st_size > 0

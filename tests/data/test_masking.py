@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ TOKENIZER = word_tokenizer()
 VOCABULARY = Vocabulary.of(TOKENIZER)
 WORDS = [i for i in range(TOKENIZER.vocabulary) if not VOCABULARY.special[i] and not VOCABULARY.continues[i]]
 PIECES = [i for i in range(TOKENIZER.vocabulary) if VOCABULARY.continues[i]]
-VARIANTS = [Masking(), Masking(whole_words=True), Masking(spans=True)]
+VARIANTS = [Masking(), Masking(whole_words=True), Masking(spans=True), Masking(ngrams=3)]
 
 
 def batch_of(sequences: int = 30, length: int = 40, seed: int = 0) -> Batch:
@@ -86,7 +87,7 @@ def test_the_vocabulary_of_each_family() -> None:
 @pytest.mark.parametrize("masking", VARIANTS)
 @pytest.mark.parametrize("rate", [0.15, 0.4, 0.9])
 def test_exactly_the_stated_number_is_chosen_and_nothing_special(masking: Masking, rate: float) -> None:
-    masking = Masking(rate=rate, whole_words=masking.whole_words, spans=masking.spans)
+    masking = replace(masking, rate=rate)
     batch = batch_of()
     ordinary = ~VOCABULARY.special[batch.ids.numpy()]
     for index in range(50):
@@ -231,6 +232,62 @@ def test_a_masked_batch_depends_on_seed_and_number_alone(masking: Masking) -> No
     assert (one.batches_in(3), one.epoch_of(2)) == (3, 2)
 
 
+class Shuffled(Same):
+    """A source whose epochs are the same sequences, in an order of their own, in two batches."""
+
+    def batch(self, index: int) -> Batch:
+        rows = np.split(self._batch.ids.numpy(), np.cumsum(self._batch.layout.lengths)[:-1])
+        mixed = np.random.default_rng(index // 2).permutation(len(rows))
+        half = len(rows) // 2
+        return Batch.of([rows[i].tolist() for i in mixed[index % 2 * half :][:half]])
+
+    def epoch_of(self, index: int) -> float:
+        return index / 2
+
+
+def masks_of(source: MaskedBatches, text: Shuffled, index: int) -> dict[bytes, bytes]:
+    """What each sequence of a batch was, and what it became."""
+    true, masked = text.batch(index), source.batch(index)
+    cuts = np.cumsum(true.layout.lengths)[:-1]
+    both = zip(np.split(true.ids.numpy(), cuts), np.split(masked.ids.numpy(), cuts), strict=True)
+    return {one.tobytes(): other.tobytes() for one, other in both}
+
+
+def test_duplicates_come_again_with_the_masks_they_had() -> None:
+    text = Shuffled(batch_of(sequences=20))
+    source = MaskedBatches(text, VOCABULARY, Masking(duplicates=3), seed=1)
+    epochs = [masks_of(source, text, 2 * epoch) | masks_of(source, text, 2 * epoch + 1) for epoch in range(6)]
+    assert len(epochs[0]) == 20
+    assert epochs[:3] == epochs[3:]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert sum(epochs[one][text] == epochs[other][text] for text in epochs[one]) <= 2
+    again = MaskedBatches(text, VOCABULARY, Masking(duplicates=3), seed=2)
+    assert masks_of(again, text, 0) != masks_of(source, text, 0)
+
+
+def test_a_sequence_has_no_more_masks_than_the_most() -> None:
+    batch = batch_of(sequences=40, length=40)
+    masked = mask(batch, VOCABULARY, Masking(rate=0.5, most=7), rng(Stream.MASKING, 0))
+    ends = batch.layout.offsets.numpy()
+    assert set(np.histogram(masked.targets["where"].numpy(), ends)[0]) == {7}
+    few = mask(batch, VOCABULARY, Masking(most=7), rng(Stream.MASKING, 0))
+    expected = [round(0.15 * (length - 2)) for length in batch.layout.lengths]
+    assert np.histogram(few.targets["where"].numpy(), ends)[0].tolist() == expected
+    assert torch.equal(batch.ids[few.targets["where"]], few.targets["labels"])
+
+
+def test_n_grams_are_short_more_often_and_each_token_has_its_fate() -> None:
+    lengths = span_lengths(60_000, rng(Stream.MASKING, 4), 1 / np.arange(1, 4))
+    shares = np.bincount(lengths, minlength=4)[1:] / len(lengths)
+    assert np.abs(shares - np.array([6, 3, 2]) / 11).max() < 0.01  # section 3.1: 1/n, of n up to 3
+    batch = batch_of(sequences=200)
+    masked = mask(batch, VOCABULARY, Masking(ngrams=3), rng(Stream.MASKING, 0))
+    where = masked.targets["where"].numpy()
+    neighbours = where[:-1][np.diff(where) == 1]
+    hidden = masked.ids.numpy() == TOKENIZER.mask_id
+    assert (hidden[neighbours] != hidden[neighbours + 1]).mean() > 0.2  # independent: 2 · 0.8 · 0.2
+
+
 @pytest.mark.parametrize("masking", VARIANTS)
 def test_batches_with_nothing_to_mask(masking: Masking) -> None:
     empty = mask(Batch.of([[TOKENIZER.cls_id, TOKENIZER.sep_id]]), VOCABULARY, masking, rng(Stream.MASKING, 0))
@@ -252,7 +309,10 @@ def test_the_original_batch_and_its_targets_stay() -> None:
     [
         ({"rate": 0.0}, "The masking rate is 0.0"),
         ({"mask_share": 0.9, "random_share": 0.2}, "0.9 masks and 0.2 random"),
-        ({"whole_words": True, "spans": True}, "choose one of the two"),
+        ({"whole_words": True, "spans": True}, "choose one of the three"),
+        ({"ngrams": 2, "spans": True}, "choose one of the three"),
+        ({"most": 0}, "masking.most is 0; choose 1 or more"),
+        ({"duplicates": 2, "multiple": 64}, "no multiple of 64 is met; set masking.multiple=1"),
         ({"multiple": 0}, "multiple of 0"),
     ],
 )

@@ -136,7 +136,7 @@ def test_what_cannot_be_packed(made: tuple[Shards, Tokenizer, list[str]]) -> Non
 
 
 def test_one_piece_in_ten_is_cut_in_two() -> None:
-    starts, lengths = _cut_some_in_two(np.arange(0, 30_000, 30), np.full(1000, 30), seed=0)
+    starts, lengths = _cut_some_in_two(np.arange(0, 30_000, 30), np.full(1000, 30), 0.1, seed=0)
     assert 1060 < len(starts) < 1140
     assert (lengths > 0).all()
     assert np.array_equal(starts, np.cumsum(lengths) - lengths)  # nothing is lost, nothing comes twice
@@ -324,6 +324,41 @@ def test_a_batch_depends_on_seed_and_number_alone_of_pairs(made_pairs: Made) -> 
     assert one.epoch_of(15) > 2
     assert len({batch.layout.batch for batch in batches}) == 1
     assert abs(np.mean([batch.tokens for batch in batches]) - 500) < 100
+
+
+def test_duplicates_are_made_once_and_taken_in_turn(made_pairs: Made) -> None:
+    shards, tokenizer, _ = made_pairs
+    source = SentencePairs(shards, tokenizer, tokens=400, length=40, duplicates=2, short=0.3, validation_share=0)
+    size = round(source.batch(0).layout.batch / source.epoch_of(1))  # pairs of an epoch
+    found = [(tuple(a), tuple(b), label) for a, b, label in pairs_of(source, tokenizer, 4 * size)]
+    epochs = [sorted(found[start : start + size]) for start in range(0, 4 * size, size)]
+    assert epochs[0] == epochs[2] != epochs[1] == epochs[3]
+    assert found[:size] != found[2 * size : 3 * size]  # in another order
+    anew = SentencePairs(shards, tokenizer, tokens=400, length=40, short=0.3, validation_share=0)
+    third = [(tuple(a), tuple(b), label) for a, b, label in pairs_of(anew, tokenizer, 4 * size)]
+    assert sorted(third[:size]) != sorted(third[2 * size : 3 * size])
+
+
+def test_some_pairs_are_short_and_true_ones_still_meet(made_pairs: Made) -> None:
+    shards, tokenizer, documents = made_pairs
+    whole, short = (
+        pairs_of(
+            SentencePairs(shards, tokenizer, tokens=400, length=40, short=share, validation_share=0), tokenizer, 60
+        )
+        for share in (0.0, 0.5)
+    )
+    sizes = [[len(first) + len(second) for first, second, _ in pairs] for pairs in (whole, short)]
+    assert np.mean(sizes[1]) < 0.85 * np.mean(sizes[0])
+    assert min(sizes[1]) == 2
+    assert all(first and second for first, second, _ in short)
+    assert all(stands_in(first + second, documents) for first, second, label in short if not label)
+
+
+@pytest.mark.parametrize("option", [{"short": 1.0}, {"singles": -0.1}])
+def test_shares_that_are_none(made_pairs: Made, option: dict[str, float]) -> None:
+    shards, tokenizer, _ = made_pairs
+    with pytest.raises(BadInput, match=r"(short|singles) is a share in \[0, 1\), got"):
+        SentencePairs(shards, tokenizer, **option)  # type: ignore[arg-type]
 
 
 lengths = st.integers(1, 50)

@@ -10,6 +10,7 @@ import clearhead as ch
 from clearhead.errors import BadInput, WrongTask
 from clearhead.evaluation import perplexity as module
 from clearhead.evaluation.perplexity import evaluate_texts, perplexity
+from clearhead.models.xlnet import XLNetConfig
 from clearhead.nn.layout import Packed
 from pipelines.writers import TEXTS, gpt_folder, recurrent_folder, translator
 
@@ -98,6 +99,71 @@ def test_a_text_that_is_too_long_is_cut_and_all_of_it_counts(model):
     longest = model.encoder.max_length
     found = evaluate_texts(model, ["bank " * (3 * longest)])
     assert found["tokens"] == round(0.15 * 3 * longest)
+
+
+@pytest.fixture(scope="module")
+def xlnet():
+    words = ch.train_tokenizer(texts=TEXTS * 3, kind="xlnet", vocabulary=60)
+    torch.manual_seed(0)
+    config = XLNetConfig(vocab_size=words.vocabulary, d_model=32, n_layer=2, n_head=4, d_inner=48, dropout=0.0)
+    return ch.Model.create(config, words, heads={"permutation_lm": words.vocabulary})
+
+
+@torch.no_grad()
+def test_an_xlnet_is_asked_from_left_to_right(xlnet, monkeypatch):
+    total, count = 0.0, 0
+    for text in TEXTS:
+        ids = torch.tensor(xlnet.tokenizer.ids_batch([text])[0])
+        for place in range(1, len(ids)):  # each word from those before it alone, without the others being there
+            layout, asked = Packed.of([place + 1]), Packed.of([1])
+            order = torch.arange(place + 1)  # those before it see only what stands before them, too
+            hidden = xlnet.encoder.guess(ids[: place + 1], layout, order, torch.tensor([place]), asked)
+            logits = xlnet.network.heads["permutation_lm"](hidden, asked)
+            total -= float(logits.log_softmax(-1)[0, ids[place]])
+            count += 1
+    for tokens in (4096, 600):  # eight rows, or one, at a time
+        monkeypatch.setattr(module, "TOKENS", tokens)
+        found = evaluate_texts(xlnet, TEXTS)
+        assert found["tokens"] == count
+        assert found["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
+
+
+def test_with_a_memory_of_everything_cuts_do_not_count(xlnet, monkeypatch):
+    long = [" ".join(TEXTS), TEXTS[0], " ".join(reversed(TEXTS))]
+    whole = evaluate_texts(xlnet, long)
+    monkeypatch.setattr(module, "LONGEST", 7)
+    assert evaluate_texts(xlnet, long, memory=10_000) == pytest.approx(whole)
+    parts, some = evaluate_texts(xlnet, long), evaluate_texts(xlnet, long, memory=5)
+    assert parts["tokens"] < some["tokens"] == whole["tokens"]
+    assert len({round(found["perplexity"], 6) for found in (whole, parts, some)}) == 3
+
+
+@torch.no_grad()
+def test_a_gpt_reads_again_what_it_is_to_remember(monkeypatch):
+    model = ch.load(gpt_folder())
+    monkeypatch.setattr(module, "LONGEST", 12)
+    ids = torch.tensor(model.tokenizer.ids_batch([TEXTS[0]])[0])
+    assert len(ids) > 14
+    total = 0.0
+    for place in range(1, len(ids)):
+        part = max(place // 7 * 7 - 5, 0)  # parts of seven new tokens, each behind five old ones
+        logits = model.network("causal_lm", ids[part:place], Packed.of([place - part]))
+        total -= float(logits.log_softmax(-1)[-1, ids[place]])
+    found = evaluate_texts(model, TEXTS[:1], memory=5)
+    assert found["tokens"] == len(ids) - 1
+    assert found["perplexity"] == pytest.approx(math.exp(total / found["tokens"]), rel=1e-4)
+    with pytest.raises(BadInput, match="a memory of 12 tokens leaves no room for others among the 12 that are read"):
+        evaluate_texts(model, TEXTS, memory=12)
+
+
+def test_who_remembers_nothing_says_so(model, xlnet, tmp_path):
+    for other in (model, ch.load(recurrent_folder("rnnlm-gru", tmp_path))):
+        with pytest.raises(BadInput, match="memory=4 is for XLNet and GPT, not for"):
+            evaluate_texts(other, TEXTS, memory=4)
+    with pytest.raises(BadInput, match="a memory of -1 tokens is none"):
+        evaluate_texts(xlnet, TEXTS, memory=-1)
+    with pytest.raises(BadInput, match="the texts have no tokens"):
+        evaluate_texts(xlnet, [""])
 
 
 def test_who_guesses_no_token_is_refused(model, tmp_path):

@@ -18,5 +18,5 @@ def test_the_snippets_run(tmp_path, monkeypatch, writers):
     for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         exec(snippet, names)
     saved = re.findall(r'save\("([\w-]+\.html)"\)', PAGE.read_text(encoding="utf-8"))
-    assert len(saved) == 21
+    assert len(saved) == 22
     assert all((tmp_path / name).is_file() for name in saved)

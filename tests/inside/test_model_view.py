@@ -7,8 +7,8 @@ from torch.testing import assert_close
 import clearhead as ch
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask
-from clearhead.inside import whole_model
-from clearhead.inside.model_view import FEATURES, LIMIT
+from clearhead.inside import model_view, whole_model
+from clearhead.inside.model_view import FEATURES
 from clearhead.inside.trace import trace
 from inside.models import LABELS, small, telling
 from pipelines.writers import TEXTS, translator
@@ -143,10 +143,11 @@ def greedy_config():
     return GenerationConfig()
 
 
-def test_what_cannot_be_drawn_is_said():
+def test_what_cannot_be_drawn_is_said(monkeypatch):
     with pytest.raises(WrongTask, match="recurrent and has no blocks to draw"):
         whole_model(translator("seq2seq-lstm-additive"), "ein Haus")
     with pytest.raises(WrongTask, match="reads one text, its source"):
         whole_model(translator("transformer"), "ein Haus", "zwei")
-    with pytest.raises(BadInput, match=f"this page shows at most {LIMIT}"):
+    monkeypatch.setattr(model_view, "LIMIT", 4)
+    with pytest.raises(BadInput, match="this page shows at most 4"):
         whole_model(small(), "the " * 70)

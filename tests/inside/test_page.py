@@ -14,6 +14,7 @@ import pytest
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.inside import (
+    bottleneck,
     by_hand,
     decoding,
     difference,
@@ -56,6 +57,7 @@ VIEWS = {
     "heads": lambda text: heads_on_top(telling(), text),
     "block": lambda text: one_block(small(), text),
     "tables": lambda _: lecture_tables(),
+    "bottleneck": lambda _: bottleneck("43 27", steps=10),
     "by hand": lambda _: by_hand(),
     "input": lambda text: summed_input(small(), text, "and more"),
     "positions": lambda _: position_tables(small(), length=12, width=8),

@@ -9,12 +9,13 @@ import transformers
 from torch.testing import assert_close
 
 import clearhead as ch
-from clearhead.errors import BadConfig
+from clearhead.errors import BadConfig, BadInput
 from clearhead.hub.checkpoint import Checkpoint, build_network, read_folder, write_folder
 from clearhead.hub.config import NAMES, Description
 from clearhead.inside.trace import trace_ids
 from clearhead.models.xlnet import PRESETS, XLNetConfig
 from clearhead.nn.layout import Packed, Padded
+from clearhead.nn.memory import Memory
 from references import randomised, save_theirs
 
 SIZES = {"vocab_size": 64, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 48}
@@ -96,6 +97,92 @@ def test_same_guesses_as_transformers(tmp_path):
     assert len(expected) == sum(n // 3 for n in LENGTHS)
     assert_close(states, last, atol=1e-5, rtol=1e-5)
     assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+SEGMENT, ROWS = 6, 2
+
+
+def segments_of(seed=4):
+    """A long text in each of two rows, cut into three segments, with token types and an order of guesses."""
+    rng = torch.Generator().manual_seed(seed)
+    for _ in range(3):
+        ids = torch.randint(6, 64, (ROWS, SEGMENT), generator=rng)
+        types = torch.randint(0, 2, (ROWS, SEGMENT), generator=rng)
+        yield ids, types, torch.stack([torch.randperm(SEGMENT, generator=rng) for _ in range(ROWS)])
+
+
+@pytest.mark.parametrize("length", [4, 9, 100])
+def test_the_memory_is_that_of_transformers(tmp_path, length):
+    """transformers' mems, of fewer tokens than a segment, of more, and of everything."""
+    reference = theirs("XLNetModel", mem_len=length)
+    encoder = read_folder(save_theirs(reference, tmp_path)).network.encoder
+    memory, mems = Memory(length), None
+    for number, (ids, types, _) in enumerate(segments_of()):
+        with torch.no_grad():
+            out = reference(ids, token_type_ids=types, mems=mems, use_mems=True)
+            ours = encoder(ids, None, types, memory)
+        mems = out.mems
+        assert_close(ours, out.last_hidden_state, atol=1e-5, rtol=1e-5)
+        assert memory.tokens == min(length, SEGMENT * (number + 1))
+        for layer, theirs_of in enumerate(mems):
+            assert_close(memory.before(layer), theirs_of.transpose(0, 1), atol=1e-5, rtol=1e-5)
+
+
+def test_guesses_with_memory_are_those_of_transformers(tmp_path):
+    reference = theirs(mem_len=8)
+    network = read_folder(save_theirs(reference, tmp_path)).network
+    memory, mems = Memory(8), None
+    for ids, types, rank in segments_of():
+        hidden = (rank[:, None, :] >= rank[:, :, None]) & (rank[:, None, :] > 0)  # rank 0 is seen by all
+        asked = Packed.of([SEGMENT - 1] * ROWS)
+        where = rank.flatten().nonzero().flatten()
+        mapping = torch.zeros(ROWS, SEGMENT - 1, SEGMENT)
+        for row in range(ROWS):
+            mapping[row, torch.arange(SEGMENT - 1), rank[row].nonzero().flatten()] = 1.0
+        with torch.no_grad():
+            out = reference(
+                ids, token_type_ids=types, perm_mask=hidden.float(), target_mapping=mapping, mems=mems, use_mems=True
+            )
+            states = network.encoder.guess(ids, Padded.full(ids), rank, where, asked, types, memory)
+            ours = network.heads["permutation_lm"](states, asked)
+        mems = out.mems
+        assert_close(ours, out.logits.flatten(0, 1), atol=1e-5, rtol=1e-5)
+    assert memory.tokens == 8
+
+
+def test_a_memory_of_everything_and_an_order_from_the_left_are_one_long_text():
+    """Read left to right, whatever the cuts: the content stream must not see what comes later, either."""
+    torch.manual_seed(0)
+    network = ch.Model.create(XLNetConfig(**SIZES, dropout=0.0), heads={"permutation_lm": 64}).network
+    ids = torch.randint(6, 64, (2, 12), generator=torch.Generator().manual_seed(1))
+    memory, parts = Memory(12), []
+    with torch.no_grad():
+        order = torch.arange(12).expand(2, -1)
+        where = torch.cat([torch.arange(1, 12), torch.arange(13, 24)])
+        whole = network.encoder.guess(ids, Padded.full(ids), order, where, Packed.of([11, 11]))
+        for start in (0, 5, 9):
+            part = ids[:, start : start + 5 if start == 0 else start + 4 if start == 5 else 12]
+            columns = part.shape[1]
+            rank = torch.arange(columns) + (start > 0)
+            asked = columns - (start == 0)
+            where = torch.cat([row * columns + torch.arange(columns - asked, columns) for row in range(2)])
+            layout = Packed.of([asked] * 2)
+            found = network.encoder.guess(part, Padded.full(part), rank.expand(2, -1), where, layout, None, memory)
+            parts.append(found.unflatten(0, (2, asked)))
+    assert_close(torch.cat(parts, 1).flatten(0, 1), whole, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_end_at_the_memory_and_rows_may_leave():
+    network = ch.Model.create(XLNetConfig(**SIZES)).network
+    memory = Memory(5)
+    network.encoder(torch.full((3, 4), 7), None, None, memory)
+    assert not memory.before(0).requires_grad
+    second = memory.before(1)[[2, 0]]
+    memory.select(torch.tensor([2, 0]))
+    assert torch.equal(memory.before(1), second)
+    assert network.encoder(torch.full((2, 4), 7), None, None, memory).shape == (2, 4, 32)
+    with pytest.raises(BadInput, match="a memory of 0 tokens remembers nothing"):
+        Memory(0)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -1,5 +1,9 @@
+import copy
+import pickle
 import warnings
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,7 +11,8 @@ from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.errors import BadInput
-from clearhead.pipelines.token_classification import Labelled, entities_of, join_words
+from clearhead.pipelines import token_classification
+from clearhead.pipelines.token_classification import Labelled, Tagged, entities_of, join_words
 from data.small import tokenizer
 from pipelines.peers import LONG, SENTENCES, TAGS, peers, word_spans
 from text.strategies import any_strings
@@ -146,6 +151,37 @@ def test_results_as_json_and_unknown_strategies(model):
         model.tag("text", aggregation_strategy="last")
 
 
+@pytest.mark.parametrize("given", [SENTENCES[2], WORDS, "", []])
+def test_words_that_nobody_has_looked_at_are_those_that_somebody_has(model, given):
+    def fresh() -> Tagged:
+        return model.tag([given])[0]
+
+    looked = fresh()
+    made = Tagged(tuple(looked.words), looked.entities)
+    assert looked.words is looked.words
+    assert isinstance(fresh().words, tuple)
+    assert (fresh(), hash(fresh()), repr(fresh())) == (made, hash(made), repr(made))
+    assert made == fresh()
+    assert pickle.loads(pickle.dumps(fresh())) == copy.deepcopy(fresh()) == copy.copy(fresh()) == made
+    assert asdict(fresh()) == asdict(made)
+    assert replace(fresh(), entities=()) == Tagged(made.words, ())
+    assert fresh().to_dict() == looked.to_dict() == made.to_dict()
+    assert replace(fresh(), words=()).to_dict()["words"] == []
+    with pytest.raises(AttributeError, match="'Tagged' object has no attribute 'word'"):
+        _ = fresh().word
+    with pytest.raises(AttributeError, match="cannot assign to field 'words'"):
+        fresh().words = ()
+
+
+@pytest.mark.parametrize("family", ["Albert", "DebertaV2"])
+def test_words_of_which_nothing_is_left_are_outside(family):
+    pair = peers(f"{family}ForTokenClassification", TAGS)
+    (found,) = pair.ours.tag([["", "\u200b", "Ada", ""]])
+    assert [word.text for word in found.words] == ["", "\u200b", "Ada", ""]
+    assert found.words[-1] == Labelled("", "O", 7, 7, 0.0)
+    assert pair.ours.tag([[""], [" "]])[0].words[0].label == "O"
+
+
 def words_of(text: str) -> list[str]:
     pieces = tokenizer().pieces(text)
     numbers = join_words(text, pieces.offsets, pieces.words)
@@ -201,6 +237,18 @@ def test_words_only_grow(text):
     for i in range(1, len(numbers)):
         assert numbers[i] - numbers[i - 1] in (0, 1)
         assert numbers[i] == numbers[i - 1] or pieces.words[i] != pieces.words[i - 1]
+
+
+_HELD = st.lists(st.sampled_from([*"aBnN'’t.,:-_&/(1 \n日é", "U.S.", "don't", "1. ", "O'B", "n't"]), max_size=30)
+
+
+@given(st.lists(_HELD.map("".join), min_size=1, max_size=4))
+def test_what_is_not_asked_would_not_join(texts):
+    pieces = tokenizer().packed_batch(texts)
+    found = token_classification._opens_joined_word(texts, pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_classification, "_may_hold", lambda texts, owners, *rest: np.ones(len(owners), np.bool_))
+        assert found.tolist() == token_classification._opens_joined_word(texts, pieces).tolist()
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_starts_and_ends_are_those_of_the_head(client):
         ("/api/look/nothing", {}, 404, "there is no page '/look/nothing'"),
         ("/api/look/step", {"text": TEXT, "token": "street"}, 400, "the token 'street' is not there"),
         ("/api/look/layers", {"text": "animal " * 200}, 400, "tokens, this page shows at most"),
-        ("/api/look/why", {"text": "animal " * 200}, 400, "202 tokens, and this page reads it anew for each of them"),
+        ("/api/look/why", {"text": "animal " * 200}, 400, "at most 128; it reads the text anew for each of them"),
         ("/api/model", {"model": "other"}, 404, "this studio has no model 'other'"),
         ("/static/../app.py", {}, 404, "clearhead studio"),
         ("/static/%2e%2e%2fapp.py", {}, 404, "clearhead studio"),
@@ -144,7 +144,27 @@ def test_bad_input_is_one_sentence_and_a_4xx(client, path, values, code, message
     assert response.status_code == code
     assert message in response.text
     if path.startswith("/api"):
-        assert set(response.json()) == {"error"}
+        assert set(response.json()) - {"shorter"} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("layers", {"text": "animals were tired " * 60}),
+        ("block", {"text": "who was tired", "pair": "the animal was tired " * 40}),
+        ("difference", {"text": "the animal " * 50, "other": "the animal was late"}),
+        ("decoding", {"text": "Ein Hund läuft. " * 60, "model": "translates", "longest": 2}),
+    ],
+)
+def test_of_a_text_that_is_too_long_the_beginning_is_offered(client, path, values):
+    response = client.get(f"/api/look/{path}", params=values)
+    assert response.status_code == 400
+    offered = response.json()["shorter"]
+    assert any(len(text) < len(values[name]) for name, text in offered.items())
+    assert all(values[name].startswith(text) for name, text in offered.items())
+    assert client.get(f"/api/look/{path}", params=values | offered).status_code == 200
+    page = Page(client.get(f"/picture/{path}", params=values).text)
+    assert page.facts["shorter"] == offered
 
 
 def test_a_picture_that_cannot_be_drawn_says_so(client):

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.studio.app import Studio, create_app
-from clearhead.studio.worker import Ask, StudioProcess, Unavailable
+from clearhead.studio.worker import Ask, StudioProcess, TooLong, Unavailable
 from studio.in_process import InProcess
 
 HAS_PROC = Path("/proc/self/task").is_dir()
@@ -142,7 +142,8 @@ def test_what_is_wrong_is_the_same_sentence(patient, folders, run_folder, path, 
     with pytest.raises(error) as refused:
         asyncio.run(here.ask("data", path, values))
     found, body = patient.get(f"/api{path}", **values)
-    assert (found, json.loads(body)) == (status, {"error": str(refused.value)})
+    shorter = {"shorter": refused.value.shorter} if isinstance(refused.value, TooLong) else {}
+    assert (found, json.loads(body)) == (status, {"error": str(refused.value), **shorter})
 
 
 def test_a_body_may_hold_any_json(patient):
@@ -180,6 +181,20 @@ def test_a_page_ends_at_the_deadline_and_what_waits_behind_it_is_computed(patien
     assert b"this took more than 1 s and was ended; give a shorter text" in first[0][1]
     assert second[0][0] == 200  # by the next worker
     assert patient.worker.pid != stopped
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="the worker is found by Linux's /proc")
+def test_the_next_worker_stands_by(patient):
+    assert patient.get("/api/look/input", **TEXT)[0] == 200
+    until(lambda: patient.worker._spare is not None and patient.worker._spare.done())
+    spare = patient.worker._spare.result().pid
+    os.kill(patient.worker.pid, signal.SIGKILL)
+    assert patient.get("/api/look/input", **TEXT)[0] in (200, 503)  # 503 if it was sent to the one that died
+    until(lambda: patient.worker.pid == spare)
+    assert patient.get("/api/look/input", **TEXT)[0] == 200
+    os.kill(patient.worker._spare.result().pid, signal.SIGKILL)  # one that dies unused is found out and replaced
+    os.kill(spare, signal.SIGKILL)
+    until(lambda: patient.get("/api/look/input", **TEXT)[0] == 200)
 
 
 def test_a_closed_page_ends_its_work(patient):
@@ -280,7 +295,8 @@ def test_one_signal_ends_it_whatever_it_computes(folders, number):
         address = f"http://127.0.0.1:{port}/api/model"
         with urllib.request.urlopen(address) as answer:
             assert answer.status == 200
-        (worker,) = children(process.pid)
+        until(lambda: len(children(process.pid)) == 2)  # the one that computes, and the one that would be next
+        worker, spare = children(process.pid)
         if number == signal.SIGINT:
             os.kill(worker, signal.SIGSTOP)
         with socket.create_connection(("127.0.0.1", port)) as sock:
@@ -292,8 +308,9 @@ def test_one_signal_ends_it_whatever_it_computes(folders, number):
             assert code == 130
             assert "Traceback" not in process.stderr.read()
             assert not Path(f"/proc/{worker}").exists()
+            assert not Path(f"/proc/{spare}").exists()
         else:  # a worker whose parent has gone ends by itself
-            until(lambda: not alive(worker))
+            until(lambda: not alive(worker) and not alive(spare))
 
 
 def alive(pid: int) -> bool:

@@ -284,18 +284,19 @@ def test_another_network_is_refused(undisturbed):
         run(undisturbed, task)
 
 
-def test_muon_resumes_too(tmp_path):
+@pytest.mark.parametrize("optimiser", ["muon", "lamb", "adafactor"])
+def test_other_optimisers_resume_too(tmp_path, optimiser):
     torch.set_num_threads(1)
     whole, halves = tmp_path / "whole", tmp_path / "halves"
-    run(whole, optimiser="muon", steps=6)
+    run(whole, optimiser=optimiser, steps=6)
 
     def break_off(passes, _batch):
         if passes == 14:
             raise KeyError
 
     with pytest.raises(KeyError):
-        run(halves, ToyTask(before=break_off), optimiser="muon", steps=6)
-    run(halves, optimiser="muon", steps=6)
+        run(halves, ToyTask(before=break_off), optimiser=optimiser, steps=6)
+    run(halves, optimiser=optimiser, steps=6)
     assert_same(halves, whole)
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from clearhead.data.batch import Batch
+from clearhead.data.rng import Phases
 from clearhead.errors import BadConfig, BadInput
 from clearhead.objectives.loss import Loss
 from clearhead.training.checkpoint import checkpoints, network_tensors
@@ -180,6 +181,17 @@ def test_batches_come_in_order_whatever_was_expected():
         assert [batch.ids.item() for batch in batches.take([3, 7], [99])] == [3, 7]
         with pytest.raises(KeyError):
             batches.take([99])
+
+
+def test_a_run_turns_to_its_second_source_by_its_progress(tmp_path):
+    read = []
+    task = ToyTask(before=lambda _passes, batch: read.append(batch.ids))
+    early, late = ToySource(seed=1), ToySource(seed=2)
+    run(tmp_path, task, Phases(early, late, 0.75), steps=4, accumulate=2)  # type: ignore[arg-type]
+    expected = [early.batch(index).ids for index in range(6)] + [late.batch(index).ids for index in (6, 7)]
+    assert len(read) == len(expected)
+    assert all(torch.equal(one, other) for one, other in zip(read, expected, strict=True))
+    assert Phases(early, late, 0.75).epoch_of(20) == late.epoch_of(20)
 
 
 def test_best_weights_of_a_forgotten_run_are_not_taken_for_ours(tmp_path):

@@ -20,6 +20,7 @@ from clearhead.training.monitor import SETTLED, Report, RunningStats, curve, is_
 from clearhead.training.optim import make_optimisers, optimiser_tensors
 from clearhead.training.settings import Every
 from clearhead.training.step import PendingMetrics
+from clearhead.training.trackers import TensorBoard
 from training.toy import Poisoned, ToyTask, final_tensors, network, rows, run, settings
 
 
@@ -113,8 +114,8 @@ def test_tensorboard_has_every_step_once_after_resuming(tmp_path):
             raise KeyError
 
     with pytest.raises(KeyError):
-        run(tmp_path, ToyTask(before=break_off), report=Report(tmp_path, tensorboard=True))
-    run(tmp_path, report=Report(tmp_path, tensorboard=True))
+        run(tmp_path, ToyTask(before=break_off), report=Report(tmp_path, trackers=[TensorBoard()]))
+    run(tmp_path, report=Report(tmp_path, trackers=[TensorBoard()]))
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in found.Scalars("loss")] == [2, 4, 6, 8, 10, 12]
 
@@ -182,7 +183,7 @@ def test_a_lasting_new_level_is_accepted():
     assert 1 <= refused <= 10
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimiser", ["adamw", "muon", "lamb", "adafactor"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 def test_a_step_that_is_not_finite_is_skipped(tmp_path, optimiser, device):
     task = ToyTask()
@@ -204,7 +205,7 @@ def test_a_step_is_asked_about_when_the_next_is_under_way(tmp_path, monkeypatch)
     assert seen == expected
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimiser", ["adamw", "muon", "lamb"])
 def test_optimisers_leave_a_step_out_without_the_host(optimiser):
     nets = [network(), network()]
     made = [make_optimisers(net, settings(optimiser=optimiser, weight_decay=0.1)) for net in nets]

@@ -1,9 +1,10 @@
+import numpy as np
 import pytest
 import torch
-from torch.optim import AdamW, Muon
+from torch.optim import Adafactor, AdamW, Muon
 
 from clearhead.errors import BadInput
-from clearhead.training.optim import BatchedMuon, make_optimisers, set_learning_rate
+from clearhead.training.optim import BatchedMuon, Lamb, make_optimisers, set_learning_rate
 from training.toy import network, settings
 
 
@@ -57,7 +58,7 @@ def test_frozen_parameters_are_left_out():
 
 
 def test_both_go_downhill():
-    for optimiser in ("adamw", "muon"):
+    for optimiser in ("adamw", "muon", "lamb", "adafactor"):
         net = network()
         made = make_optimisers(net, settings(optimiser=optimiser))
         set_learning_rate(made, 0.01)
@@ -89,3 +90,62 @@ def test_matrices_done_together_come_out_as_torch_has_them():
     for a, b in zip(one, other, strict=True):
         torch.testing.assert_close(a, b, atol=2e-3, rtol=0)  # both work in bf16
     assert ours.state_dict()["state"].keys() == theirs.state_dict()["state"].keys()
+
+
+def by_algorithm_2(weight, gradients, *, rate, betas, eps, decay, adapts):
+    """The steps of LAMB as You et al. 2019 write them down, in double precision."""
+    moment = square = np.zeros_like(weight)
+    for step, gradient in enumerate(gradients, start=1):
+        moment = betas[0] * moment + (1 - betas[0]) * gradient
+        square = betas[1] * square + (1 - betas[1]) * gradient**2
+        change = moment / (1 - betas[0] ** step) / (np.sqrt(square / (1 - betas[1] ** step)) + eps) + decay * weight
+        lengths = np.linalg.norm(weight), np.linalg.norm(change)
+        ratio = lengths[0] / lengths[1] if adapts and min(lengths) > 0 else 1.0
+        weight = weight - rate * ratio * change
+    return weight
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5,)])
+def test_lamb_is_its_papers_algorithm(shape):
+    draw = np.random.default_rng(0)
+    start, gradients = draw.normal(size=shape), draw.normal(size=(6, *shape))
+    weight = torch.nn.Parameter(torch.tensor(start, dtype=torch.float32))
+    adapts = len(shape) > 1
+    group = {"params": [weight], "weight_decay": 0.1, "adapts": adapts}
+    ours = Lamb([group], 0.02, betas=(0.9, 0.98), eps=1e-6)
+    for gradient in gradients:
+        weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        ours.step()
+    expected = by_algorithm_2(start, gradients, rate=0.02, betas=(0.9, 0.98), eps=1e-6, decay=0.1, adapts=adapts)
+    np.testing.assert_allclose(weight.detach().numpy(), expected, atol=1e-6)
+
+
+def test_lamb_moves_weights_that_are_all_zero():
+    weight = torch.nn.Parameter(torch.zeros(3, 2))
+    weight.grad = torch.ones(3, 2)
+    Lamb([{"params": [weight]}], 0.5, betas=(0.9, 0.999), eps=1e-6).step()
+    torch.testing.assert_close(weight.detach(), torch.full((3, 2), -0.5))
+
+
+def test_lamb_takes_biases_and_norms_as_adamw_does():
+    net = network()
+    found = groups_by_name(net, make_optimisers(net, settings(optimiser="lamb", weight_decay=0.1)))
+    for name, (kind, group) in found.items():
+        assert kind is Lamb
+        assert (group["adapts"], group["weight_decay"]) == (
+            (False, 0.0) if "bias" in name or ".norm" in name else (True, 0.1)
+        )
+
+
+def test_eps_is_that_of_the_settings_or_of_the_optimiser():
+    net = network()
+    for optimiser, eps, expected in (("adamw", None, 1e-8), ("adamw", 1e-6, 1e-6), ("lamb", None, 1e-6)):
+        (made,) = make_optimisers(net, settings(optimiser=optimiser, eps=eps))
+        assert made.param_groups[0]["eps"] == expected
+
+
+def test_adafactor_is_torchs_with_its_published_constants():
+    (made,) = make_optimisers(network(), settings(optimiser="adafactor"))
+    group = made.param_groups[0]
+    assert isinstance(made, Adafactor)
+    assert (group["beta2_decay"], group["eps"], group["d"]) == (-0.8, (None, 1e-3), 1.0)

@@ -24,10 +24,13 @@ def test_between_0_and_1(name, progress, warmup):
 
 @pytest.mark.parametrize("name", DECAYS)
 def test_up_to_1_and_down_to_0(name):
-    assert schedule(name, 0.0, 0.1) == 0
-    assert schedule(name, 0.05, 0.1) == pytest.approx(0.5)
+    ramped = name != "inverse_sqrt"  # which is at its full rate from the first step on
+    assert schedule(name, 0.0, 0.1) == (0 if ramped else 1)
+    assert schedule(name, 0.05, 0.1) == pytest.approx(0.5 if ramped else 1)
     assert schedule(name, 0.1, 0.1) == pytest.approx(1)
-    assert schedule(name, 1.0, 0.1) == pytest.approx({"noam": 0.1**0.5, "constant": 1}.get(name, 0))
+    assert schedule(name, 1.0, 0.1) == pytest.approx(
+        {"noam": 0.1**0.5, "inverse_sqrt": 0.1**0.5, "constant": 1}.get(name, 0)
+    )
     assert schedule(name, 0.0, 0.0) == 1
     downhill = [schedule(name, 0.1 + 0.9 * place / 20, 0.1) for place in range(21)]
     assert downhill == sorted(downhill, reverse=True)

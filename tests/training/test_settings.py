@@ -27,7 +27,10 @@ WRONG = [
     ({"steps": 1, "betas": (0.9, 1.0)}, "betas are two numbers"),
     ({"steps": 1, "layer_decay": 0}, r"layer_decay must be in \(0, 1\], got 0"),
     ({"steps": 1, "schedule": "square"}, "unknown schedule 'square'; known: linear, cosine, trapezoidal"),
-    ({"steps": 1, "optimiser": "sgd"}, "unknown optimiser 'sgd'; known: adamw, muon"),
+    ({"steps": 1, "optimiser": "sgd"}, "unknown optimiser 'sgd'; known: adamw, muon, lamb, adafactor"),
+    ({"steps": 1, "eps": 0.0}, "eps must be positive and small, got 0.0; 1e-8 to 1e-6 is usual"),
+    ({"steps": 1, "optimiser": "adafactor", "eps": 1e-6}, "eps 1e-06 is none of adafactor's, which has its own"),
+    ({"steps": 1, "schedule": "inverse_sqrt", "warmup": 0.0}, "the schedule inverse_sqrt needs a warmup"),
     ({"steps": 1, "precision": "fp16"}, "unknown precision 'fp16'"),
     ({"steps": 1, "clip": 0}, "clip must be positive, got 0; write inf for none"),
     ({"steps": 1, "patience": 2}, "patience 2 needs a metric"),
@@ -47,7 +50,7 @@ def test_intervals_are_positive():
 
 
 def test_few_fields():
-    assert len(Settings.__dataclass_fields__) <= 20
+    assert len(Settings.__dataclass_fields__) <= 21
 
 
 @dataclass(frozen=True, kw_only=True)

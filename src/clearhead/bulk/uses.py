@@ -72,8 +72,10 @@ def _each_pair(name: str) -> Callable[["Model", list[Any], Options], Records]:
 
 def _tag(model: "Model", items: list[Any], options: Options) -> Records:
     own = {name: value for name, value in options.items() if name != "words"}
-    found = [one.to_dict() for one in model.tag(items, **own)]
-    return found if options.get("words", True) else [{"entities": one["entities"]} for one in found]
+    found = model.tag(items, **own)
+    if options.get("words", True):
+        return [one.to_dict() for one in found]
+    return [{"entities": [entity.to_dict() for entity in one.entities]} for one in found]
 
 
 def _rerank(model: "Model", items: list[Any], options: Options) -> Records:

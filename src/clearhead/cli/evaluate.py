@@ -1,6 +1,7 @@
 """`clearhead evaluate`: the official metrics of a model on a task, or of answers in a file."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 app = Verbs()
+_MEMORY = (
+    "Of perplexity: how many tokens before it a part of a long text knows. XLNet remembers them as its layers saw them "
+    "(Transformer-XL), a GPT reads them again."
+)
 _NBEST = "Of answer: a file for the model's 20 best; without --model or --skill, those to score."
 _NO_ANSWER = (
     "Of answer: a file for SQuAD 2.0's null odds, by how much no answer scores above the best one; without --model or "
@@ -46,7 +51,7 @@ def evaluate(
         None,
         help="classify, label, regress, tag, answer, choose, similar, instruct, search, translation; summaries, "
         "by ROUGE; or perplexity, exp of the mean loss of a token: of 15 % of them, hidden from a masked model, or "
-        "of each after a text's first, as a GPT, an LSTM or a GRU guesses it from those before.",
+        "of each after a text's first, as a GPT, XLNet, an LSTM or a GRU guesses it from those before.",
     ),
     data: list[str] | None = Option(
         None,
@@ -67,8 +72,12 @@ def evaluate(
     nbest: Path | None = Option(None, help=_NBEST),
     no_answer: Path | None = Option(None, help=_NO_ANSWER),
     overwrite: bool = Option(False, "--overwrite", help="Replace predictions that are there already."),
+    bootstrap: int = Option(
+        0, help="Give a 95 % interval beside each metric, over so many samples of the examples; 1000 is usual."
+    ),
     allow_unknown_labels: AllowUnknownOption = False,
     documents: bool = Option(False, "--documents", help="Of tag: whole documents of a CoNLL file, not sentences."),
+    memory: int = Option(0, help=_MEMORY),
     columns: Columns,
     table: bool = Option(False, "--table", help=_TABLE),
     figures: Path | None = Option(None, help="Of --table: a JSON file of your metrics. Default: the built-in model's."),
@@ -97,9 +106,10 @@ def evaluate(
         raise BadInput("name a task and its --data, or a --table to print")
     files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
     by_model = model is not None or skill is not None
-    _check_options(task, model, skill, files, columns, documents=documents)
+    require(not memory or task == "perplexity", f"--memory is for perplexity, not for {task}; leave it out", BadInput)
+    _check_options(task, model, skill, files, columns, documents=documents, bootstrap=bootstrap)
     if task == "summaries" and files and not by_model:
-        yield _score_summaries(data, files["predictions"], columns.get("pair"))
+        yield _score_summaries(data, files["predictions"], columns.get("pair"), bootstrap)
         return
     if len(data) > 1 and task not in _TEXTS_ALONE:
         one = f"{', '.join(f'--{name}' for name in files)} of {len(data)} files would be one; name one --data at a time"
@@ -109,11 +119,11 @@ def evaluate(
 
         sets = {file: _read_examples(task, [file], columns, documents=documents) for file in data}
         loaded = load(model, skill=skill, device=pick_device(device))
-        yield from _measure_each(task, sets, loaded, allow_unknown=allow_unknown_labels)
+        yield from _measure_each(task, sets, loaded, allow_unknown=allow_unknown_labels, bootstrap=bootstrap)
         return
     examples = _read_examples(task, data, columns, documents=documents)
     if files and not by_model:
-        yield _row(task, data, len(examples), _score_files(task, examples, files))
+        yield _row(task, data, len(examples), _score_files(task, examples, files, bootstrap))
         return
     from clearhead.evaluation.perplexity import evaluate_texts
     from clearhead.evaluation.predictions import check_name, write_predictions
@@ -128,12 +138,12 @@ def evaluate(
         check_name(task, predictions)
     with claim(predictions, nbest, no_answer, overwrite=overwrite):
         loaded = load(model, skill=skill, device=pick_device(device), dtype="float32")
-        with progress("measuring", len(examples)) as advance:
+        with progress("measuring", len(examples) + bootstrap) as advance:
             if task == "perplexity":
-                found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
+                found = Evaluated(metrics=evaluate_texts(loaded, examples, memory=memory, progress=advance))
             else:
                 more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
-                more["unlabelled"] = bool(files)
+                more |= {"unlabelled": bool(files), "bootstrap": bootstrap}
                 allow = allow_unknown_labels
                 found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
         if predictions is not None:
@@ -146,18 +156,22 @@ def evaluate(
     yield _row(task, data, len(examples), found)
 
 
-def _measure_each(task: str, sets: dict[str, list[Any]], model: "Model", *, allow_unknown: bool) -> Rows:
+def _measure_each(
+    task: str, sets: dict[str, list[Any]], model: "Model", *, allow_unknown: bool, bootstrap: int
+) -> Rows:
     """Measure a model on each of several files."""
     from clearhead.evaluation.tasks import EVALUATIONS
 
     for file, examples in sets.items():
-        with progress(f"measuring {Path(file).name}", len(examples)) as advance:
-            found = EVALUATIONS[task](model, examples, progress=advance, allow_unknown=allow_unknown)
+        with progress(f"measuring {Path(file).name}", len(examples) + bootstrap) as advance:
+            found = EVALUATIONS[task](
+                model, examples, progress=advance, allow_unknown=allow_unknown, bootstrap=bootstrap
+            )
         record, lines = _row(task, [file], len(examples), found)
         yield record, [f"{file}:", *lines]
 
 
-def _score_files(task: str, examples: list[Any], files: dict[str, Path]) -> "Evaluated":
+def _score_files(task: str, examples: list[Any], files: dict[str, Path], bootstrap: int) -> "Evaluated":
     """Score predictions in a file, or in SQuAD's files of several kinds."""
     from clearhead.evaluation.predictions import read_predictions
     from clearhead.evaluation.scores import Evaluated
@@ -165,10 +179,14 @@ def _score_files(task: str, examples: list[Any], files: dict[str, Path]) -> "Eva
     from clearhead.evaluation.tasks import EVALUATIONS
 
     if task == "answer" and (len(files) > 1 or "predictions" not in files or files["predictions"].suffix != ".jsonl"):
+        plain = "a bootstrap of answers wants them as JSON lines (.jsonl), which evaluate --predictions writes"
+        require(not bootstrap, plain, BadInput)
         return Evaluated(metrics=score_files(examples, **files))
     path = files["predictions"]
     require(path.is_file(), f"There is no file {path} to score; to write one, name a --model or --skill", NotFound)
-    return EVALUATIONS[task].score(examples, read_predictions(task, path, examples))
+    rows = read_predictions(task, path, examples)
+    with progress("drawing samples", bootstrap) if bootstrap else nullcontext() as advance:
+        return EVALUATIONS[task].measured(examples, rows, bootstrap=bootstrap, progress=advance)
 
 
 _TEXTS_ALONE = {
@@ -179,9 +197,24 @@ _TEXTS_ALONE = {
 
 
 def _check_options(
-    task: str, model: str | None, skill: str | None, files: dict[str, Path], columns: Columns, *, documents: bool
+    task: str,
+    model: str | None,
+    skill: str | None,
+    files: dict[str, Path],
+    columns: Columns,
+    *,
+    documents: bool,
+    bootstrap: int,
 ) -> None:
     """Refuse options that mean nothing to the task."""
+    fits = bootstrap == 0 or bootstrap >= 100
+    require(fits, f"--bootstrap takes 100 samples or more, got {bootstrap}; 1000 is usual", BadInput)
+    fits = not bootstrap or task != "perplexity"
+    require(
+        fits,
+        "perplexity is a mean over running text, of which no examples can be drawn; leave --bootstrap out",
+        BadInput,
+    )
     for name in ("nbest", "no_answer"):
         fits = name not in files or task == "answer"
         require(fits, f"--{name.replace('_', '-')} belongs to the task answer, not to {task}; leave it out", BadInput)
@@ -217,16 +250,28 @@ def _read_examples(task: str, data: list[str], columns: Columns, *, documents: b
     return examples
 
 
-def _score_summaries(data: list[str], predictions: Path, column: str | None) -> Row:
+def _score_summaries(data: list[str], predictions: Path, column: str | None, bootstrap: int) -> Row:
     """ROUGE of the summaries in a file against the references: of two files, the second."""
-    from clearhead.evaluation.rouge import read_summaries, score_summaries
-    from clearhead.evaluation.scores import Evaluated
+    from dataclasses import replace
+
+    from clearhead.data.examples import PairExample
+    from clearhead.errors import check_lengths
+    from clearhead.evaluation.bootstrap import by_example, intervals
+    from clearhead.evaluation.rouge import read_summaries
+    from clearhead.evaluation.scores import score_summaries
 
     if len(data) > 2:
         raise BadInput(f"{len(data)} files are no references; give one, or the texts and their references")
-    references = read_summaries(data[-1], column)
-    found = Evaluated(metrics=score_summaries(references, read_summaries(predictions)))
-    return _row("summaries", data, len(references), found)
+    references, summaries = read_summaries(data[-1], column), read_summaries(predictions)
+    check_lengths(references, summaries, "summaries")
+    examples = [PairExample("", reference) for reference in references]
+    rows = [{"predicted": summary} for summary in summaries]
+    found = score_summaries(examples, rows)
+    if bootstrap:
+        drawn = by_example(score_summaries, examples, rows, None)
+        with progress("drawing samples", bootstrap) as advance:
+            found = replace(found, intervals=intervals(drawn, found.metrics, bootstrap, progress=advance))
+    return _row("summaries", data, len(examples), found)
 
 
 def _row(task: str, data: list[str], examples: int, found: "Evaluated") -> Row:
@@ -246,7 +291,9 @@ def evaluated_lines(found: "Evaluated") -> Iterator[Line]:
     width = max(17, *map(len, found.named()), 0)
     for metric, value in found.metrics.items():
         note = found.notes.get(f"{metric}_signature") or ("(one side is constant)" if isnan(value) else "")
-        yield f"{found.name(metric):<{width}} {'–' if isnan(value) else _figure(value)}  {note}".rstrip()
+        ends = found.intervals.get(metric)
+        around = "" if ends is None else f"  [{_figure(ends[0])}, {_figure(ends[1])}]"
+        yield f"{found.name(metric):<{width}} {'–' if isnan(value) else _figure(value)}{around}  {note}".rstrip()
     if found.unknown:
         counted = [f"{label} ({count:,} examples)" for label, count in list(found.unknown.items())[:_MOST_SHOWN]]
         more = f" and {len(found.unknown) - len(counted)} more" if len(found.unknown) > len(counted) else ""

@@ -295,6 +295,21 @@ def decoding(
 
 
 @app.verb
+def bottleneck(
+    text: str = Argument("43 27 81 96", help="Numbers from 21 to 99 that do not end in 0, up to 8 of them."),
+    out: OutOption = None,
+) -> Rows:
+    """A recurrent translator beside one with attention and a Transformer, which are trained for it in some seconds.
+
+    Example: `clearhead look bottleneck "43 27 81"`
+    """
+    from clearhead.inside.bottleneck import bottleneck
+
+    view = bottleneck(text)
+    yield _saved(view, out, "; ".join(f"{one['name']}: {one['text']}" for one in view.data["models"]))
+
+
+@app.verb
 def tables(out: OutOption = None) -> Rows:
     """The lectures' tables (GLUE, SQuAD, CoNLL …) with the rows of the built-in models. No model is needed.
 

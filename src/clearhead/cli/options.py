@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clearhead.client.client import Client
     from clearhead.pipelines.model import Model
     from clearhead.training.loop import TrainResult
+    from clearhead.training.recipes.published import RecipeFile
 
 TextOrTexts = TypeVar("TextOrTexts", str, list[str])
 Given = TypeVar("Given")
@@ -642,6 +643,7 @@ def quantised(model: "Model", use: str, inputs: Iterable[Any]) -> "Model":
     from clearhead.pipelines.int8 import sample_size
     from clearhead.pipelines.model import Model
 
+    model.able("quantise")  # an ELMo can embed, and has no Transformer to be made smaller
     checkpoint = model.able(use).checkpoint
     first = list(islice(inputs, INT8_SAMPLE))
     sizes = [len(one) if isinstance(one, str) else sum(map(len, one)) for one in first]
@@ -771,13 +773,14 @@ _LENGTHS = ("train.steps", "train.epochs", "train.minutes")
 class TrainingOptions:
     """The options of every training: what it changes of a recipe, and where and how it runs."""
 
-    recipe: Path | None
+    recipe: str | None
     set_: list[str] | None
     device: str | None
     restart: bool
     more: bool
     shard: bool = False
     tensorboard: bool = False
+    track: list[str] | None = None
 
     def __post_init__(self) -> None:
         one = not (self.restart and self.more)
@@ -789,16 +792,26 @@ class TrainingOptions:
             BadInput,
         )
 
-    def override(self, recipe: Recipe, **options: Any) -> Recipe:
+    def read_recipe(self, verb: str | None = None) -> "RecipeFile":
+        """The recipe that was named, or an empty one; one of another verb is refused."""
+        from clearhead.training.recipes.published import RecipeFile, find_recipe
+
+        file = RecipeFile("", {}) if self.recipe is None else find_recipe(self.recipe)
+        file.check_verb(verb)
+        return file
+
+    def override(self, recipe: Recipe, *, verb: str | None = None, new: bool = True, **options: Any) -> Recipe:
         """Change a recipe by a recipe file, `--set` and the verb's own options; the last wins.
 
-        A length that is named takes the place of those before it, whether they count steps, epochs or minutes.
+        A length that is named takes the place of those before it, whether they count steps, epochs or minutes. `verb`
+        is whose recipes have a name, `new` whether its model is.
         """
-        from clearhead.training.settings import override, parse_settings, read_recipe
+        from clearhead.training.settings import override, parse_settings
 
         own = {name.replace("__", "."): value for name, value in given(**options).items()}
+        file = self.read_recipe(verb).changes_for(pick_device(self.device), new=new)
         changes: dict[str, Any] = {}
-        for layer in ({} if self.recipe is None else read_recipe(self.recipe), parse_settings(self.set_ or []), own):
+        for layer in (file, parse_settings(self.set_ or []), own):
             if any(layer.get(length) is not None for length in _LENGTHS):
                 changes |= dict.fromkeys(_LENGTHS)
             changes |= layer
@@ -810,20 +823,29 @@ class TrainingOptions:
         if "LOCAL_WORLD_SIZE" in os.environ:  # set by torchrun
             machines, processes = os.environ.get("GROUP_WORLD_SIZE", "1"), os.environ["LOCAL_WORLD_SIZE"]
             started = ["torchrun", "--nnodes", machines, "--nproc-per-node", processes, "-m", "clearhead"]
-        named = {name: getattr(self, name) for name in ("restart", "more", "shard", "tensorboard")}
+        if self.track:
+            from clearhead.training.trackers import make_trackers
+
+            make_trackers(self.track)  # before any work, that a package is missing
+        named = {name: getattr(self, name) for name in ("restart", "more", "shard", "tensorboard", "track")}
         switches = {name: value for name, value in named.items() if value}
         return {"device": pick_device(self.device), "command": shlex.join([*started, *sys.argv[1:]]), **switches}
 
 
-RunFolder = Annotated[
-    Output, Written("out", Path, Option(..., help="The folder of the run and, in the end, of the model."), "run")
-]
+_RUN = "The folder of the run and, in the end, of the model."
+RunFolder = Annotated[Output, Written("out", Path, Option(..., help=_RUN), "run")]
+OptionalRunFolder = Annotated[Output | None, Written("out", Path | None, Option(None, help=_RUN), "run")]
+_RECIPE = "A TOML file that changes the recipe by name; of pretrain and distil also a published one, such as bert-2018."
 _SET = "Change one value of the recipe: --set train.learning_rate=3e-5."
 _RESTART = "Begin anew in a folder that holds another run, which is removed when this one is ready to begin."
 _MORE = "Go on from a run that is over, for the longer time that is asked for now: --set train.epochs=4 after 3."
 _SHARD = "Cut the network up among the processes that torchrun started, instead of copying it."
+_TRACK = (
+    "Tell every row of the run to tensorboard, mlflow, wandb (offline, unless WANDB_MODE=online) or trackio, which "
+    "write on this machine, unless their own variables name a server; may be given several times."
+)
 _SINGLE = {
-    "recipe": (Path | None, Option(None, help="A TOML file that changes the recipe by name.")),
+    "recipe": (str | None, Option(None, help=_RECIPE)),
     "set_": (list[str] | None, Option(None, "--set", help=_SET)),
     "device": (DeviceOption, None),
     "restart": (bool, Option(False, "--restart", help=_RESTART)),
@@ -831,7 +853,8 @@ _SINGLE = {
 }
 _DISTRIBUTED = {
     "shard": (bool, Option(False, "--shard", help=_SHARD)),
-    "tensorboard": (bool, Option(False, "--tensorboard", help="Write for TensorBoard too, in the run's folder.")),
+    "tensorboard": (bool, Option(False, "--tensorboard", help="The same as --track tensorboard.")),
+    "track": (list[str] | None, Option(None, "--track", help=_TRACK)),
 }
 SingleTraining = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE)]
 Training = Annotated[TrainingOptions, Shared(TrainingOptions, **_SINGLE, **_DISTRIBUTED)]

@@ -1,7 +1,9 @@
 """Verbs that train: pretrain and distil on raw text, finetune for a task or a pair of languages, glue for all of it."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,15 +16,19 @@ from clearhead.cli.options import (
     CORPUS,
     AllowUnknownOption,
     Columns,
+    OptionalRunFolder,
+    Output,
     RunFolder,
     Training,
+    TrainingOptions,
     Verbs,
+    note,
     one_file,
     progress,
     training_rows,
     was_over,
 )
-from clearhead.cli.render import Row, Rows, shorten
+from clearhead.cli.render import Row, Rows, aligned, shorten
 from clearhead.errors import BadConfig, BadInput, require
 from clearhead.io import write_text
 
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from clearhead.data.examples import PairExample
 
 app = Verbs()
+_ROWS = 20  # of a table of learning rates
 VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the user says
 CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
 MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
@@ -38,9 +45,9 @@ StepsOption = Annotated[int | None, Option(help="How many steps to train, instea
 
 @app.verb
 def pretrain(
-    corpus: CorpusOption,
-    out: RunFolder,
     *,
+    corpus: Annotated[list[str] | None, Option("--corpus", help=CORPUS)] = None,
+    out: OptionalRunFolder = None,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
     family: str | None = Option(
@@ -63,9 +70,13 @@ def pretrain(
     ),
     tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
     vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
+    dry_run: bool = Option(False, "--dry-run", help="Show the recipe as it would be run, and train nothing."),
     run: Training,
 ) -> Rows:
     """Train a model on your own text, from scratch or from a checkpoint; run it again to go on after a stop.
+
+    `--recipe NAME` trains as a paper did: bert-2018, roberta-2019, albert-2019, electra-2020, t5-2019, gpt2 or
+    xlnet-2019; modern is the default. `--dry-run` shows what it sets.
 
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
@@ -73,6 +84,7 @@ def pretrain(
     from clearhead.hub.remote import BUILT_IN, find
     from clearhead.text import Tokenizer
     from clearhead.training.recipes.language import model_type
+    from clearhead.training.recipes.published import NewModel
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
 
     # else a folder that is not there would be looked for on the hub
@@ -85,17 +97,30 @@ def pretrain(
     ):
         fits = value is None or given is None
         require(fits, f"{option} {value} is for a new {new}, and {given} has its own; leave it out", BadInput)
-    texts = Corpus(corpus)
+    named = run.read_recipe("pretrain").model or NewModel()
+    theirs = family if start is None else model_type(start)
+    fits = named.family is None or theirs in (None, named.family)
+    require(fits, f"--recipe {run.recipe} is for {named.family}, not for {theirs}; choose another of the two", BadInput)
+    if start is None:
+        family, preset = family or named.family, preset or named.preset
     plan, train, kind = _plan(family, preset, objective, start)
+    kind = named.tokenizer or kind
+    size = next(count for count in (vocabulary, named.vocabulary, VOCABULARY) if count is not None)
     keywords = run.keywords()
     plan, shape = for_device(plan, keywords["device"]), plan.model  # before what the user says
-    plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
+    lengths: dict[str, Any] = {"train__minutes": minutes, "train__steps": steps}
+    plan = run.override(plan, verb="pretrain", new=start is None, objective=objective, **lengths)
+    if dry_run:
+        yield _recipe_report(plan, kind, size, new=not (tokenizer or start))
+        return
+    if corpus is None or out is None:
+        raise BadInput("give --corpus and --out; without them, --dry-run shows the recipe")
+    texts = Corpus(corpus)
     own = model is None or plan.model == shape
     require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
     if (words_in := tokenizer or start) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
-        size = VOCABULARY if vocabulary is None else vocabulary
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
             words = learn_vocabulary_once(texts, out.path, size=size, kind=kind, progress=advance, restart=run.restart)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
@@ -123,6 +148,19 @@ def _plan(family: str | None, preset: str | None, objective: str | None, model: 
     shape = encoders.preset(family or "modernbert", preset or "small") if model is None else read_config(model).config
     kind = family if family in KINDS else "wordpiece"
     return replace(encoders.Pretrain(), model=shape), encoders.pretrain, kind
+
+
+def _recipe_report(plan: Any, kind: str, vocabulary: int, *, new: bool) -> Row:
+    """A recipe as `--recipe` reads it, behind what it says of the model and the tokenizer."""
+    from clearhead.training.settings import as_toml, values_of
+
+    family = type(plan.model).__name__.removesuffix("Config")
+    record = {"model": family, "batch": plan.tokens * plan.train.accumulate, "recipe": values_of(plan)}
+    told = [f"# {family}, {record['batch']:,} tokens a step"]
+    if new:
+        record |= {"tokenizer": kind, "vocabulary": vocabulary}
+        told = [f"{told[0]}; a tokenizer of kind {kind} with {vocabulary:,} tokens is trained on the corpus"]
+    return record, [*told, *as_toml(plan).splitlines()]
 
 
 @app.verb
@@ -154,7 +192,8 @@ def distil(
     texts, large, keywords = Corpus(corpus), load(teacher), run.keywords()
     plan = for_device(recipe_for(large, layers=layers), keywords["device"])  # before what the user says
     objective = "relations" if relations else None
-    plan = run.override(plan, objective=objective, train__minutes=minutes, train__steps=steps)
+    lengths: dict[str, Any] = {"train__minutes": minutes, "train__steps": steps}
+    plan = run.override(plan, verb="distil", objective=objective, **lengths)
     with progress("tokenising", texts.size, of_bytes=True) as advance:
         student, result = distil(
             *(large, texts, out.path, plan),
@@ -181,11 +220,14 @@ def finetune(
         "--model",
         "-m",
         help="The pre-trained model: a folder or a hub name, by default the built-in; for translation also a new "
-        "one, such as transformer-tiny (the default), seq2seq-gru or seq2seq-lstm-additive.",
+        "one, such as transformer-tiny (the default), seq2seq-gru, seq2seq-lstm-additive or gpt-mini.",
     ),
     dev: list[str] | None = Option(None, help="Development data, to measure on."),
     columns: Columns,
     seeds: int = Option(1, help="Repeat with seeds 0, 1, … and give mean and deviation."),
+    folds: int | None = Option(
+        None, help="Cross-validate: learn from all parts of --data but one, measure on that, for each of so many."
+    ),
     skill: str | None = Option(
         None, help="Go on from a skill of the model, by its name or folder; --set lora=8 keeps room for its rank."
     ),
@@ -199,11 +241,31 @@ def finetune(
     ),
     allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
+    search: list[str] | None = Option(
+        None,
+        help="Search for a value of the recipe that is best on --dev, by Optuna: train.learning_rate=loguniform(1e-5,"
+        "5e-4), dropout=uniform(0,0.3), train.accumulate=integer(1,4), lora=choice(4,8); may be given several times.",
+    ),
+    trials: int = Option(20, help="Of --search: how many sets of values are tried; the best one's model is kept."),
+    stream: bool = Option(
+        False,
+        "--stream",
+        help="Read --data (.jsonl, .csv, .tsv, .parquet) a block at a time and keep its tokens on disk, in --out: for "
+        "data larger than the memory; of classify, label, regress, similar and instruct.",
+    ),
+    find_learning_rate: bool = Option(
+        False,
+        "--find-learning-rate",
+        help="Train nothing yet: try rates from 1e-6 to 1e-1 on a hundred steps, and suggest one, with a picture in "
+        "--out.",
+    ),
     run: Training,
 ) -> Rows:
     """Fine-tune a model for a task; run it again to go on after a stop.
 
-    Example: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`
+    Examples: `clearhead finetune classify --data train.csv --dev dev.csv --model ./my-bert --out ./my-classifier`,
+    `clearhead finetune tag --data train.conll --dev dev.conll --out ./my-tagger --search
+    "train.learning_rate=loguniform(1e-5,5e-4)" --search "items=choice(16,32)" --trials 20`
     """
     from clearhead.training.recipes.run import for_device
 
@@ -212,7 +274,15 @@ def finetune(
     if task == "translation":
         from clearhead.training.recipes import translate as translation
 
-        refused = {"--skill": skill, "--skill-for": skill_for, "--teacher": teacher, "--label": columns.get("label")}
+        refused: dict[str, object] = {
+            "--folds": folds,
+            "--find-learning-rate": find_learning_rate or None,
+            "--stream": stream or None,
+            "--skill": skill,
+            "--skill-for": skill_for,
+            "--teacher": teacher,
+            "--label": columns.get("label"),
+        }
         for option, value in refused.items():
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
@@ -228,9 +298,16 @@ def finetune(
         source = model or unasked("generate" if task == "instruct" else None)
         plan = run.override(recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
+        looked = "--dry-run" if dry_run else "--find-learning-rate"
+        whole = f"{looked} reads the data whole; leave --stream out, or give a part of the data"
+        require(not (stream and (dry_run or find_learning_rate)), whole, BadInput)
         if dry_run:
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
             yield report.to_dict(), [str(report)]
+            return
+        if find_learning_rate:
+            look = partial(recipes.learning_rates, task, source, file, recipe=plan, columns=columns, skill=skill)
+            yield _swept(partial(look, device=keywords["device"]), out.path)
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
         more: dict[str, Any] = {
@@ -238,10 +315,21 @@ def finetune(
             "skill_for": uses,
             "teacher": teacher,
             "allow_unknown_labels": allow_unknown_labels,
+            "stream": stream,
         }
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
+    one = f"--folds {folds} repeats already; leave {'--search' if search else '--seeds'} out"
+    require(folds is None or (seeds == 1 and not search), one, BadInput)
+    if search:
+        require(seeds == 1, "--search tries one seed for each set of values; leave --seeds out", BadInput)
+        train = partial(train, **{name: value for name, value in keywords.items() if name != "restart"})
+        yield from _search(train, plan, out, search, trials, run=run, task=task, source=source, data=data, dev=dev)
+        return
     train = partial(train, overwrite=out.overwrite, **keywords)
-    yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
+    size = Path(data[0]).stat().st_size if stream and Path(data[0]).is_file() else None
+    with progress("tokenising", size, of_bytes=True) if size else nullcontext() as advance:
+        train = partial(train, progress=advance) if advance is not None else train
+        yield from _repeat(train, plan, out.path, task=task, seeds=seeds, folds=folds)
 
 
 @app.verb
@@ -296,15 +384,23 @@ def glue(
     yield record, [*as_text(ours).splitlines(), told, *skipped]
 
 
-def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int) -> Iterator[Row]:
-    """Train, once or with several seeds in a folder each; say where the model is and what was measured."""
+def _repeat(
+    train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds: int, folds: int | None = None
+) -> Iterator[Row]:
+    """Train, once, or with several seeds or folds in a folder each; say where the model is and what was measured."""
     from clearhead.training.distributed import first_process
     from clearhead.training.recipes.finetune import over_seeds, with_seed
 
+    if folds is not None:
+        require(folds > 1, f"--folds {folds} leaves nothing to learn from or to measure on; 5 or 10 is usual", BadInput)
+        runs = [(out / f"fold-{number + 1}", {"recipe": plan, "fold": (number, folds)}) for number in range(folds)]
+    elif seeds > 1:
+        runs = [(out / f"seed-{seed}", {"recipe": with_seed(plan, seed)}) for seed in range(seeds)]
+    else:
+        runs = [(out, {"recipe": plan})]
     measured: list[Any] = []
-    for seed in range(seeds):
-        folder, recipe = (out / f"seed-{seed}", with_seed(plan, seed)) if seeds > 1 else (out, plan)
-        outcome = train(folder, recipe=recipe)
+    for folder, how in runs:
+        outcome = train(folder, **how)
         if outcome.result.exit == "interrupted":  # there is nothing to measure or to repeat
             yield from training_rows(outcome.result, folder)
         measured.append(outcome)
@@ -316,16 +412,103 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     over = all(was_over(outcome.result) for outcome in measured)
     told = f"{out} holds this run already, which was over: nothing was trained" if over else f"wrote {out}"
     found = measured[-1].evaluated
-    if found is not None and seeds == 1:
+    if found is not None and len(runs) == 1:
         more = {name: value for name, value in found.to_dict().items() if name not in found.metrics}
         yield record | more, [told, *evaluated_lines(found)]
         return
-    if seeds > 1:
+    if len(runs) > 1:
         record["deviations"] = {name: deviation for name, (_, deviation) in metrics.items()}
-    spread = " ± {:.2f}" if seeds > 1 else ""
+    if folds is not None:
+        record |= {"folds": folds, "runs": [outcome.metrics for outcome in measured]}
+    spread = " ± {:.2f}" if len(runs) > 1 else ""
     names = {name: name if found is None else found.name(name) for name in metrics}
     lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]
+
+
+def _swept(sweep: Callable[..., Any], out: Path) -> Row:
+    """Try learning rates; say how the loss went, and which rate to take."""
+    from clearhead.io import staged_file
+    from clearhead.training.rates import STEPS
+
+    with progress("trying learning rates", STEPS) as advance:
+        found = sweep(progress=advance)
+    out.mkdir(parents=True, exist_ok=True)
+    picture = out / "learning-rate.svg"
+    with staged_file(picture, overwrite=True) as stage:
+        stage.write_text(found.picture(), encoding="utf-8")
+    shown = [*range(0, len(found.rates), max(1, len(found.rates) // _ROWS)), len(found.rates) - 1]
+    rows = [(f"{found.rates[place]:.1e}", f"{found.losses[place]:.4f}") for place in dict.fromkeys(shown)]
+    if found.suggestion is None:
+        told = "the loss did not fall at any rate: look at the data, or try more examples in a step (--set items=32)"
+    else:
+        told = f"the loss falls fastest at {found.suggestion:.1e}: --set train.learning_rate={found.suggestion:.1e}"
+    return {"picture": str(picture), **found.to_dict()}, [told, f"wrote {picture}", *aligned(("rate", "loss"), rows)]
+
+
+def _search(
+    train: Callable[..., Any],
+    plan: Any,
+    out: Output,
+    search: list[str],
+    trials: int,
+    *,
+    run: TrainingOptions,
+    task: str,
+    source: str,
+    data: list[str],
+    dev: list[str] | None,
+) -> Rows:
+    """Search for hyper-parameters; say what each trial gave, and where the best one's model is."""
+    from clearhead.training.recipes import tune
+
+    if dev is None:
+        raise BadInput("a search measures on development data; give --dev")
+    require(not run.more, "a search goes on for as many --trials as are asked for; leave --more out", BadInput)
+    require("WORLD_SIZE" not in os.environ, "a search trains in one process; start it without torchrun", BadInput)
+    metric = plan.train.metric
+    named = task != "translation" or metric is not None
+    require(named, "say which metric of translation is searched for: --set train.metric=bleu", BadInput)
+    sides = {"training": data, "development": dev}
+    files = {f"{role} {number}": file for role, some in sides.items() for number, file in enumerate(some, start=1)}
+    identity = {"the task": task, "the starting model": source, **tune.data_digests(files)}
+
+    def watch(trial: Any, of: int) -> None:
+        said = f"failed ({trial.failure})" if trial.value is None else f"{trial.value:.4g}"
+        note(f"trial {trial.number + 1} of {of}: {said} with {_values(trial.params)}")
+
+    found = tune.tune(
+        *(train, plan, tune.parse_search(search), out.path),
+        trials=trials,
+        made_of=identity,
+        overwrite=out.overwrite,
+        restart=run.restart,
+        watch=watch,
+    )
+    if found.interrupted is not None:
+        yield from training_rows(found.interrupted, out.path)
+    record = {"folder": str(out.path), "task": task, **found.to_dict()}
+    keys = list(found.trials[0].params)
+    rows = [
+        (
+            f"{one.number + 1}{' (best)' if one == found.best else ''}",
+            *(_shown(one.params[key]) for key in keys),
+            "failed" if one.value is None else f"{one.value:.2f}",
+        )
+        for one in found.trials
+    ]
+    best = found.best
+    told = [] if best is None else [f"wrote {out.path}: trial {best.number + 1}, {_values(best.params)}"]
+    figures = [] if best is None else [f"{name:<17} {value:.2f}" for name, value in best.figures.items()]
+    yield record, [*told, *figures, *aligned(("trial", *keys, found.metric), rows)]
+
+
+def _values(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in params.items())
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
 def _parallel_report(sets: "Mapping[str, Sequence[PairExample]]") -> Row:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.data.examples import ChoiceExample, Label, PairExample, QuestionExample, TextExample, WordsExample
-from clearhead.data.tables import CLASSES, SCORES, Table, choose, choose_texts, need, open_table
+from clearhead.data.tables import CLASSES, SCORES, Source, Table, choose, choose_texts, need, open_table
 from clearhead.errors import BadInput, require
 from clearhead.io import read_json, read_lines
 
@@ -57,7 +57,7 @@ def parse_classes(value: object) -> tuple[str, ...]:
 
 
 def read_texts(
-    source: str | Path,
+    source: Source,
     *,
     text: str | None = None,
     pair: str | None = None,
@@ -89,7 +89,7 @@ def _agreed(table: Table, label: str | None) -> Table:
 
 
 def read_pairs(
-    source: str | Path, *, first: str | None = None, second: str | None = None, score: str | None = None
+    source: Source, *, first: str | None = None, second: str | None = None, score: str | None = None
 ) -> list[PairExample]:
     """Read pairs of texts that belong together, with a score and a text that does not belong where columns say so."""
     table = open_table(source)
@@ -100,7 +100,7 @@ def read_pairs(
     return list(map(PairExample, strings(table, left), strings(table, str(right)), scores, table.places(), negatives))
 
 
-def read_instructions(source: str | Path, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
+def read_instructions(source: Source, *, text: str | None = None, pair: str | None = None) -> list[PairExample]:
     """Read prompts (column `text`, or a usual name) and their answers (`pair`) from a table or the hub."""
     table = open_table(source)
     prompt, answer = need(table, "prompt", text, PROMPTS), need(table, "answer", pair, ANSWERS)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from clearhead.errors import BadInput, require
 from clearhead.nn.layout import Packed
 from clearhead.text.tokenizer import Tokenizer
 
-_SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
+SHORT = 0.1  # share of the sequences that are cut in two, as BERT's own data had short ones
 
 
 class _Row(EqualBatches, ABC):
@@ -70,15 +70,20 @@ class PackedText(_Row):
     All sequences of an epoch, in its order, form one row that is cut every `tokens`. A sequence on a cut becomes one
     at the end of a batch and one at the start of the next; the special tokens at the cut take the place of as many
     tokens of text, which is all that is lost. What a cut leaves of a sequence may be special tokens alone. One sequence
-    in ten is cut in two anywhere, because texts to be fine-tuned on are short.
+    in ten (`short`) is cut in two anywhere, because texts to be fine-tuned on are short.
     """
+
+    def __init__(self, shards: Shards, tokenizer: Tokenizer, *, short: float = SHORT, **sizes: Any) -> None:
+        _check_share("short", short)
+        self._short = short
+        super().__init__(shards, tokenizer, **sizes)
 
     def _cut(self, tokenizer: Tokenizer, documents: Ints, seed: int) -> tuple[Runs, int]:
         specials = tokenizer.template.specials(pair=False)
         room = self.length - specials
         require(room > 0, f"Sequences of {self.length} tokens have no room beside {specials} special ones.", BadInput)
         self._layout = tokenizer.template.single
-        return _cut_some_in_two(*_pieces(self._shards, documents, room), seed), specials
+        return _cut_some_in_two(*_pieces(self._shards, documents, room), self._short, seed), specials
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
@@ -109,10 +114,14 @@ def _pieces(shards: Shards, documents: Ints, room: int) -> tuple[Ints, Ints]:
     return starts, np.minimum(np.repeat(end, counts) - starts, room)
 
 
-def _cut_some_in_two(starts: Ints, lengths: Ints, seed: int) -> tuple[Ints, Ints]:
-    """Cut every tenth piece of more than one token, drawn at random, in two at a random place."""
+def _check_share(name: str, share: float) -> None:
+    require(0 <= share < 1, f"{name} is a share in [0, 1), got {share}", BadInput)
+
+
+def _cut_some_in_two(starts: Ints, lengths: Ints, share: float, seed: int) -> tuple[Ints, Ints]:
+    """Cut a share of the pieces of more than one token, drawn at random, in two at a random place."""
     draw = rng(Stream.SHORT_SEQUENCES, seed)
-    cut = np.flatnonzero((draw.random(len(starts)) < _SHORT) & (lengths > 1))
+    cut = np.flatnonzero((draw.random(len(starts)) < share) & (lengths > 1))
     front = draw.integers(1, lengths[cut])
     kept = lengths.copy()
     kept[cut] = front
@@ -190,6 +199,8 @@ class SentencePairs(EqualBatches):
     One in two pairs is false: kind "next" takes the second segment from another document, kind "order" swaps the two.
     All batches have the same number of pairs, on average `tokens` tokens. Documents of one sentence give no pair.
     A share `singles` of them are one text instead, cut anywhere: short texts and unfinished sentences are met, too.
+    A share `short` of the pairs is cut to a length drawn at random. With `duplicates`, that many pairs are made of each
+    stretch, once, and epochs take them in turn, as BERT's and ALBERT's data sets have them.
     """
 
     def __init__(
@@ -201,15 +212,18 @@ class SentencePairs(EqualBatches):
         tokens: int = 65_536,
         length: int = 512,
         singles: float = 0.0,
+        short: float = 0.0,
+        duplicates: int | None = None,
         seed: int = 0,
         split: str = "train",
         validation_share: float = 0.005,
     ) -> None:
         check_tokenizer(shards, tokenizer)
         require(kind in TARGETS, f"There are no pairs of kind {kind!r}; choose {' or '.join(TARGETS)}.", BadInput)
-        require(0 <= singles < 1, f"singles is a share in [0, 1), got {singles}", BadInput)
+        _check_share("singles", singles)
+        _check_share("short", short)
         self._shards, self._template = shards, tokenizer.template
-        self._kind, self._singles, self._seed = kind, singles, seed
+        self._kind, self._singles, self._short, self._seed = kind, singles, short, seed
         specials = tokenizer.template.specials(pair=True)
         self._room = length - specials
         require(self._room > 1, f"Pairs of {length} tokens have no room beside {specials} special ones.", BadInput)
@@ -224,29 +238,59 @@ class SentencePairs(EqualBatches):
         self._pairs = max(int(tokens / typical), 1)
         super().__init__(len(self._from), self._pairs)
         self._order = lru_cache(maxsize=2)(lambda epoch: order(len(self._from), seed, epoch))
+        self._duplicates = duplicates
+        everything = np.arange(len(self._from))
+        self._duplicate = lru_cache(maxsize=2)(
+            lambda number: self._draw(rng(Stream.SENTENCE_PAIRS, seed, number), everything)
+        )
 
     def batch(self, index: int) -> Batch:
         """Make batch number `index`."""
-        draw = rng(Stream.SENTENCE_PAIRS, self._seed, index)
         epochs, places = np.divmod(np.arange(index * self._pairs, (index + 1) * self._pairs), len(self._from))
-        chosen = np.concatenate([self._order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])
+        by_epoch = [(int(epoch), self._order(int(epoch))[places[epochs == epoch]]) for epoch in np.unique(epochs)]
+        if self._duplicates is None:
+            chosen = np.concatenate([stretches for _, stretches in by_epoch])
+            drawn = self._draw(rng(Stream.SENTENCE_PAIRS, self._seed, index), chosen)
+        else:
+            made = [self._duplicate(epoch % self._duplicates)[:, stretches] for epoch, stretches in by_epoch]
+            drawn = np.concatenate(made, axis=1)
+        *parts, false, single = drawn
+        alone = single.astype(bool)
+        first, second, text = zip(parts[0::2], parts[1::2], strict=True)
+        pairs = wrap(
+            self._shards, self._template.pair, [(start[~alone], size[~alone]) for start, size in (first, second)]
+        )
+        lone = wrap(self._shards, self._template.single, [(text[0][alone], text[1][alone])])
+        ids, segments, lengths = (np.concatenate(both) for both in zip(pairs, lone, strict=True))
+        labels = np.append(false[~alone], np.full(alone.sum(), IGNORE_INDEX))
+        targets = {TARGETS[self._kind]: torch.from_numpy(labels)}
+        return Batch(torch.from_numpy(ids), Packed.of(lengths.tolist()), torch.from_numpy(segments), targets)
+
+    def _draw(self, draw: np.random.Generator, chosen: Ints) -> Ints:
+        """Make a pair of each of these stretches, or one text of it: (8, n).
+
+        The rows are where the first segment, the second and the text alone start and how long each is, whether the
+        pair is false, and whether the text stands alone.
+        """
         begin, stop = self._from[chosen], self._to[chosen]
         middle = draw.integers(begin + 1, stop)
-        false = draw.random(self._pairs) < 0.5
+        false = draw.random(len(chosen)) < 0.5
         first, second = self._runs(begin, middle), self._runs(middle, stop)
         if self._kind == "order":
             first, second = _pick(false, second, first), _pick(false, first, second)
         else:
             elsewhere = self._elsewhere(draw, self._owner[chosen], begin, middle, stop)
             second = _pick(false, self._runs(*elsewhere), second)
-        alone = draw.random(self._pairs) < self._singles
-        texts = [(start[~alone], size[~alone]) for start, size in shorten(first, second, self._room)]
-        pairs = wrap(self._shards, self._template.pair, texts)
-        lone = wrap(self._shards, self._template.single, [self._cut(draw, begin[alone], stop[alone])])
-        ids, segments, lengths = (np.concatenate(both) for both in zip(pairs, lone, strict=True))
-        labels = np.append(false[~alone].astype(np.int64), np.full(alone.sum(), IGNORE_INDEX))
-        targets = {TARGETS[self._kind]: torch.from_numpy(labels)}
-        return Batch(torch.from_numpy(ids), Packed.of(lengths.tolist()), torch.from_numpy(segments), targets)
+        alone = draw.random(len(chosen)) < self._singles
+        text, size = self._runs(begin, stop)
+        # one text goes from the first sentence on, to anywhere
+        size[alone] = draw.integers(1, np.minimum(size[alone], self._room) + 1)
+        room = np.full(len(chosen), self._room)
+        if self._short:
+            shorter = draw.random(len(chosen)) < self._short
+            room[shorter] = draw.integers(2, self._room + 1, int(shorter.sum()))
+        first, second = shorten(first, second, room)
+        return np.stack([*first, *second, text, size, false, alone])
 
     def _stretches(self) -> tuple[Ints, Ints, Ints]:
         """Document, first sentence and end of each stretch.
@@ -277,11 +321,6 @@ class SentencePairs(EqualBatches):
         other_stop = np.searchsorted(starts, starts[other] + np.maximum(wanted, 1))
         return other, np.minimum(other_stop, self._end[document])
 
-    def _cut(self, draw: np.random.Generator, begin: Ints, stop: Ints) -> Runs:
-        """One text out of each stretch, from its first sentence on and of any length."""
-        first, size = self._runs(begin, stop)
-        return first, draw.integers(1, np.minimum(size, self._room) + 1)
-
     def _runs(self, begin: Ints, stop: Ints) -> Runs:
         starts = self._shards.sentences
         return starts[begin], starts[stop] - starts[begin]
@@ -291,7 +330,7 @@ def _pick(chosen: NDArray[np.bool_], these: Runs, others: Runs) -> Runs:
     return np.where(chosen, these[0], others[0]), np.where(chosen, these[1], others[1])
 
 
-def shorten(first: Runs, second: Runs, room: int) -> tuple[Runs, Runs]:
+def shorten(first: Runs, second: Runs, room: Ints | int) -> tuple[Runs, Runs]:
     """Cut the longer of two segments until both fit: the first at its front, the second at its end.
 
     So what stands beside the other segment stays, whether the pair is true or false.

@@ -51,6 +51,21 @@ class EqualBatches:
         return index * self._batch_size / self._epoch_size
 
 
+class Phases:
+    """Batches of one source in the first `share` of a run, and of another in the rest; epochs are the second's.
+
+    The loop asks by its progress, which may be the clock's: no number of a batch says which source it is of.
+    """
+
+    def __init__(self, early: BatchSource, late: BatchSource, share: float) -> None:
+        self._early, self._late, self._share = early, late, share
+        self.batch, self.batches_in, self.epoch_of = late.batch, late.batches_in, late.epoch_of
+
+    def at(self, progress: float) -> BatchSource:
+        """The source of a run that is so far."""
+        return self._early if progress < self._share else self._late
+
+
 DATA_ORDER = 2  # version of all draws together: a run goes on only in the order that it began with
 
 
@@ -69,6 +84,9 @@ class Stream(IntEnum):
     SPAN_CORRUPTION = 8
     WORD_WINDOWS = 9
     DROPOUT = 10
+    SEARCH = 11  # of hyper-parameters
+    BOOTSTRAP = 12
+    FOLDS = 13
 
 
 def rng(stream: Stream, *place: int) -> np.random.Generator:

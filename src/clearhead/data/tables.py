@@ -1,17 +1,18 @@
 """Rows with named columns out of csv, tsv, json, jsonl, parquet and the hub, and which column is which."""
 
 import csv
+import io
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from clearhead.errors import BadInput, NotFound, require
-from clearhead.io import optional, parse_json, read_json, read_lines, read_text
+from clearhead.io import BytesRead, Progress, decompressed, optional, parse_json, read_json, read_lines, read_text
 
 log = logging.getLogger(__name__)
 
@@ -79,12 +80,17 @@ class Table:
         return map(self.where, range(len(self)))
 
 
-def open_table(source: str | Path, header: Sequence[str] | None = None) -> Table:
+Source = str | Path | Table  # a table that was read already is taken as it is
+
+
+def open_table(source: Source, header: Sequence[str] | None = None) -> Table:
     """Read a data set of the hub, or a file by its ending: csv, json, jsonl, parquet; any other is read as tsv.
 
     `header` names the columns of a csv or tsv file whose first line is data already. A tsv file has no quotes (as in
     GLUE); CoLA's, WikiQA's and the SMS collection's are known without a header.
     """
+    if isinstance(source, Table):
+        return source
     if isinstance(source, str) and source.startswith("hub:"):
         return read_hub(source)
     path = Path(source)
@@ -129,12 +135,19 @@ def from_records(
 
 
 def _lines(path: Path, header: Sequence[str] | None) -> Table:
-    rows: list[Row] = []
-    numbers: list[int] = []
+    found = list(_rows(path, _csv(path) if path.suffix == ".csv" else _tsv(path), header))
+    columns = found[0][0] if found else ()
+    return Table(str(path), columns, [fields for _, _, fields in found], "line", [line for _, line, _ in found])
+
+
+def _rows(
+    path: Path, lines: Iterable[tuple[int, list[str]]], header: Sequence[str] | None
+) -> Iterator[tuple[tuple[str, ...], int, list[str]]]:
+    """The columns, which are the same all along, the line and the fields of each row."""
     broken: list[int] = []
     columns = header
     blank: int | None = None
-    for line, fields in _csv(path) if path.suffix == ".csv" else _tsv(path):
+    for line, fields in lines:
         if not fields:
             if columns is not None and tuple(columns) in _BROKEN:
                 broken.append(line)
@@ -153,12 +166,10 @@ def _lines(path: Path, header: Sequence[str] | None) -> Table:
             continue
         todo = "mend the line, or take it out"
         require(len(fields) == len(columns), f"{path}, line {line} has {told}; {todo}.", BadInput)
-        rows.append(fields)
-        numbers.append(line)
+        yield tuple(columns), line, fields
     if broken:
         shown = ", ".join(map(str, broken[:_SHOWN])) + (", …" if len(broken) > _SHOWN else "")
         log.warning("%s: %d broken rows without all columns are left out (lines %s)", path, len(broken), shown)
-    return Table(str(path), tuple(columns or ()), rows, "line", numbers)
 
 
 def _published_header(path: Path, fields: list[str]) -> tuple[str, ...] | None:
@@ -182,15 +193,16 @@ def _published_header(path: Path, fields: list[str]) -> tuple[str, ...] | None:
     return header
 
 
-def _tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return enumerate((line.split("\t") if line else [] for line in read_lines(path)), start=1)
+def _tsv(path: Path, lines: Iterable[str] | None = None) -> Iterator[tuple[int, list[str]]]:
+    given = read_lines(path) if lines is None else lines
+    return enumerate((line.split("\t") if line else [] for line in given), start=1)
 
 
-def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv(path: Path, text: Iterable[str] | None = None) -> Iterator[tuple[int, list[str]]]:
     before = csv.field_size_limit(sys.maxsize)  # the limit belongs to the whole process: it is put back
     line = 1
     try:
-        reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
+        reader = csv.reader(io.StringIO(read_text(path), newline="") if text is None else text, strict=True)
         for fields in reader:
             yield line, fields
             line = reader.line_num + 1
@@ -198,6 +210,70 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise BadInput(f"{path}, line {line} is not csv ({error}).") from None
     finally:
         csv.field_size_limit(before)
+
+
+def open_blocks(source: Source, rows: int, progress: Progress | None = None) -> Iterator[Table]:
+    """Read a file of any size as tables of so many rows, none of which is held longer than it is looked at.
+
+    Of jsonl, csv, tsv and parquet; `progress` is told how many more bytes of the file were read.
+    """
+    path = Path(str(source))
+    whole = isinstance(source, Table) or str(source).startswith("hub:") or path.suffix == ".json"
+    told = f"{source} is read whole; to stream it, give a file of lines (.jsonl, .csv, .tsv) or .parquet"
+    require(not whole, told, BadInput)
+    read = BytesRead(progress)
+    if path.suffix == ".parquet":
+        yield from _parquet_blocks(path, rows, read)
+        return
+    empty = True
+    with decompressed(path) as (raw, content):
+        # a csv field may hold line breaks, which its reader wants as they are
+        text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="" if path.suffix == ".csv" else "\n")
+        for block in _blocks_of_lines(path, text, rows):
+            yield block
+            empty = False
+            read.up_to(raw.tell())
+        read.up_to(raw.tell(), last=True)
+    require(not empty, f"{path} has no rows.", BadInput)
+
+
+def _blocks_of_lines(path: Path, text: Iterable[str], rows: int) -> Iterator[Table]:
+    if path.suffix == ".jsonl":
+        columns: tuple[str, ...] = ()
+        written = ((number, line) for number, line in enumerate(text, start=1) if line.strip())
+        while block := dict(islice(written, rows)):
+            found = [parse_json(line, f"{path}, line {number}") for number, line in block.items()]
+            columns, table = _known_columns(columns, _of_records(path, found, "line", list(block)))
+            yield table
+        return
+    plain = (line.removesuffix("\n").rstrip("\r") for line in text)
+    given = _rows(path, _csv(path, text) if path.suffix == ".csv" else _tsv(path, plain), None)
+    while some := list(islice(given, rows)):
+        yield Table(str(path), some[0][0], [row for _, _, row in some], "line", [line for _, line, _ in some])
+
+
+def _known_columns(before: tuple[str, ...], table: Table) -> tuple[tuple[str, ...], Table]:
+    """The columns so far, and a block with all of them: a record may leave out a key that others have."""
+    columns = tuple(dict.fromkeys((*before, *table.columns)))
+    places = [table.columns.index(name) if name in table.columns else None for name in columns]
+    rows: list[Row] = [[None if at is None else row[at] for at in places] for row in table.rows]
+    return columns, Table(table.name, columns, rows, table.unit, table.numbers)
+
+
+def _parquet_blocks(path: Path, rows: int, read: BytesRead) -> Iterator[Table]:
+    require(path.is_file(), f"There is no file {path}; check the name.", NotFound)
+    pyarrow: Any = optional("pyarrow", f"reading {path}")
+    size, before = path.stat().st_size, 0
+    try:
+        with optional("pyarrow.parquet", f"reading {path}").ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=rows):
+                numbers = range(before + 1, before + batch.num_rows + 1)
+                yield from_records(str(path), batch.to_pylist(), numbers=numbers)
+                before += batch.num_rows
+                read.up_to(size * before // file.metadata.num_rows, last=before == file.metadata.num_rows)
+    except pyarrow.ArrowException as error:
+        raise BadInput(f"{path} is not parquet ({error}).") from None
+    require(before > 0, f"{path} has no rows.", BadInput)
 
 
 def _records(path: Path) -> Table:
@@ -210,6 +286,10 @@ def _records(path: Path) -> Table:
         lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
         found = [parse_json(line, f"{path}, line {number}") for number, line in lines.items()]
         unit, numbers = "line", list(lines)
+    return _of_records(path, found, unit, numbers)
+
+
+def _of_records(path: Path, found: Sequence[Any], unit: str, numbers: Sequence[int]) -> Table:
     for number, record in zip(numbers, found, strict=True):
         require(isinstance(record, dict), f"{path}, {unit} {number} is not a record with named fields.", BadInput)
     return from_records(str(path), found, unit, numbers)

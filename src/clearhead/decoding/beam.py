@@ -1,13 +1,17 @@
 """Beam search: keep the best few hypotheses of each text, and take the best end."""
 
-# B texts still running · W beams of each · V vocabulary
+# B texts still running · W beams of each · R rows, their open hypotheses · E continuations · V vocabulary
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from clearhead.decoding.config import Controls
-from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
+from clearhead.decoding.decoder import Decoder, Output, Recorder, check_numbers, log_probabilities
 from clearhead.decoding.generate import Rows, Texts, top
 from clearhead.errors import BadInput, renamed, require
 
@@ -42,18 +46,36 @@ def beam_search(
     return [beam.results()[:several] for beam in search.beams]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Hypothesis:
-    """One beginning of a text. The end token counts in its length and is not among its tokens."""
+    """One beginning of a text: the one before it, and a token more. The end token counts in its length."""
 
-    tokens: list[int] = field(default_factory=list)
-    log_probabilities: list[float] = field(default_factory=list)
+    before: "_Hypothesis | None" = None
+    token: int = -1
+    log_prob: float = 0.0
     total: float = 0.0
+    length: int = 0
     row: int = 0  # of the state that it goes on from
 
-    def extend(self, token: int, log_prob: float, row: int, *, end: bool) -> "_Hypothesis":
-        tokens = self.tokens if end else [*self.tokens, token]
-        return _Hypothesis(tokens, [*self.log_probabilities, log_prob], self.total + log_prob, row)
+    def extend(self, token: int, log_prob: float, row: int) -> "_Hypothesis":
+        return _Hypothesis(self, token, log_prob, self.total + log_prob, self.length + 1, row)
+
+    def steps(self) -> list["_Hypothesis"]:
+        """It and all before it that have a token, the first one first."""
+        found, one = [], self
+        while one.before is not None:
+            found.append(one)
+            one = one.before
+        return found[::-1]
+
+    @property
+    def tokens(self) -> list[int]:
+        return [one.token for one in self.steps()]
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Candidates = list[tuple[_Hypothesis, float, int, int]]  # each with the log probability of a token and the row it is of
 
 
 @dataclass
@@ -66,15 +88,15 @@ class _Beam:
     early_stopping: bool
     history: list[int]
     open: list[_Hypothesis] = field(default_factory=lambda: [_Hypothesis()])
-    ends: list[tuple[_Hypothesis, bool]] = field(default_factory=list)
+    ends: list[tuple[_Hypothesis, list[int], bool]] = field(default_factory=list)  # with their tokens
 
     def score(self, one: _Hypothesis) -> float:
         """The log probability, normalised for length."""
-        return one.total / len(one.log_probabilities) ** self.length_penalty
+        return one.total / one.length**self.length_penalty
 
-    def end(self, one: _Hypothesis, *, ended: bool) -> None:
+    def end(self, one: _Hypothesis, tokens: list[int], *, ended: bool) -> None:
         """Put a hypothesis among the best ends, if it is one of them."""
-        self.ends.append((one, ended))
+        self.ends.append((one, tokens, ended))
         self.ends.sort(key=lambda end: -self.score(end[0]))
         del self.ends[self.width :]
 
@@ -87,7 +109,10 @@ class _Beam:
 
     def results(self) -> list[Output]:
         """The ends."""
-        return [Output(one.tokens, self.score(one), one.log_probabilities, ended) for one, ended in self.ends]
+        return [
+            Output(tokens, self.score(one), [step.log_prob for step in one.steps()], ended)
+            for one, tokens, ended in self.ends
+        ]
 
 
 @dataclass
@@ -108,58 +133,66 @@ class _Search(Rows):
     @torch.inference_mode()
     def advance(self) -> None:
         """Write one token of every hypothesis of every running text."""
-        log_probs, tokens = self._likeliest()
-        before = [(beam.text, one.tokens) for beam in self.running for one in beam.open]
+        hypotheses = [one for beam in self.running for one in beam.open]
+        log_probs, tokens = self._likeliest(hypotheses)
+        texts = [beam.text for beam in self.running for _ in beam.open]
         self.count += 1
-        row = 0
-        for beam in self.running:
-            # as many as can end, and as many again to go on with
-            candidates = [
-                (one, log_prob, token, row + i)
-                for i, one in enumerate(beam.open)
-                for log_prob, token in zip(log_probs[row + i], tokens[row + i], strict=True)
-                if log_prob > -torch.inf
-            ]
-            candidates.sort(key=lambda found: -(found[0].total + found[1]))
-            row += len(beam.open)
-            self._choose(beam, candidates[: self._enough])
-        self._note(before)
+        for beam, candidates in zip(self.running, self._candidates(hypotheses, log_probs, tokens), strict=True):
+            self._choose(beam, candidates)
+        if self.recorder is not None:
+            self._note(self.recorder, texts, hypotheses)
         self.running = [beam for beam in self.running if not beam.done]
         if self.running:
             open_ = [one for beam in self.running for one in beam.open]
-            latest = torch.tensor([one.tokens[-1] for one in open_], device=self.logits.device)
+            latest = torch.tensor([one.token for one in open_], device=self.logits.device)
             self.go_on(latest, [one.row for one in open_])
 
-    def _choose(self, beam: _Beam, candidates: list[tuple[_Hypothesis, float, int, int]]) -> None:
-        last = self.count == self.controls.max_new_tokens
-        cut = last and self.controls.last is not None  # the end is the limit's
+    def _candidates(self, hypotheses: Sequence[_Hypothesis], log_probs: Floats, tokens: Ints) -> Iterator[Candidates]:
+        """Of each text, the likeliest continuations (R, E) of all its hypotheses: at most E, the best first."""
+        enough = log_probs.shape[1]
+        totals = (log_probs + np.array([[one.total] for one in hypotheses])).ravel()
+        counts = np.array([[len(beam.open)] for beam in self.running]) * enough
+        starts, column = np.cumsum(counts)[:, None] - counts, np.arange(counts.max())
+        by_text = np.where(column < counts, totals.take(starts + column, mode="clip"), -np.inf)
+        places = starts + np.argsort(-by_text, axis=1, kind="stable")[:, :enough]
+        columns = (places // enough, log_probs.ravel()[places], tokens.ravel()[places])
+        for rows, probable, following in zip(*(one.tolist() for one in columns), strict=True):
+            found = zip(rows, probable, following, strict=True)
+            yield [(hypotheses[row], log_prob, token, row) for row, log_prob, token in found if log_prob > -math.inf]
+
+    def _choose(self, beam: _Beam, candidates: Candidates) -> None:
+        rules, last = self.controls, self.count == self.controls.max_new_tokens
+        cut = last and rules.last is not None  # the end is the limit's
         beam.open = []
         for rank, (before, log_prob, token, row) in enumerate(candidates):
-            end = token in self.controls.end
-            one = before.extend(token, log_prob, row, end=end)
-            ended = (end and not cut) or self.controls.stops(one.tokens)
+            if rank >= self.width and (last or len(beam.open) == self.width):
+                break
+            end, one = token in rules.end, before.extend(token, log_prob, row)
+            stops = rules.decode is not None and rules.stops((before if end else one).tokens)
+            ended = (end and not cut) or stops
             if (ended or last) and rank < self.width:
-                beam.end(one, ended=ended)
+                beam.end(one, (before if end else one).tokens, ended=ended)
             elif not ended and not last and len(beam.open) < self.width:
                 beam.open.append(one)
 
-    def _note(self, before: list[tuple[int, list[int]]]) -> None:
-        if self.recorder is not None:
-            went_on: list[list[int]] = [[] for _ in before]
-            for beam in self.running:
-                for one in beam.open:
-                    went_on[one.row].append(one.tokens[-1])
-            self.recorder.note([text for text, _ in before], [tokens for _, tokens in before], self.logits, went_on)
+    def _note(self, recorder: Recorder, texts: Sequence[int], before: Sequence[_Hypothesis]) -> None:
+        went_on: list[list[int]] = [[] for _ in before]
+        for beam in self.running:
+            for one in beam.open:
+                went_on[one.row].append(one.token)
+        recorder.note(texts, [one.tokens for one in before], self.logits, went_on)
 
-    @property
-    def _enough(self) -> int:
-        return max(2, 1 + len(self.controls.end)) * self.width
+    def _likeliest(self, hypotheses: Sequence[_Hypothesis]) -> tuple[Floats, Ints]:
+        """Log probabilities and tokens of each row's best continuations, (R, E): as many as can end, and as many again.
 
-    def _likeliest(self) -> tuple[list[list[float]], list[list[int]]]:
-        """Log probabilities and tokens of each row's best continuations."""
+        Those that end are not gone on from.
+        """
         log_probs = log_probabilities(self.logits)
         if self.controls.changes(self.count):
-            texts = [beam.history + one.tokens for beam in self.running for one in beam.open]
-            self.controls.apply_(log_probs, texts, self.count)
-        values, tokens = top(log_probs, self._enough)
-        return values.tolist(), tokens.tolist()
+            seen = (beam.history for beam in self.running for _ in beam.open)
+            texts = [history + one.tokens for history, one in zip(seen, hypotheses, strict=True)]
+            self.controls.apply_(log_probs, texts if self.controls.reads else [], self.count)
+        values, tokens = top(log_probs, max(2, 1 + len(self.controls.end)) * self.width)
+        found = values.double().cpu().numpy()
+        check_numbers(found[:, 0])
+        return found, tokens.cpu().numpy()

@@ -5,6 +5,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from numbers import Integral, Real
 from random import Random
@@ -112,8 +113,12 @@ class Controls:
     def changes(self, count: int) -> bool:
         """Whether `apply` would change scores after `count` new tokens."""
         held_back = count < self.min_new_tokens and bool(self.end)
-        repeats = self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
-        return held_back or bool(self.banned) or repeats or self.forced(count) is not None
+        return held_back or bool(self.banned) or self.reads or self.forced(count) is not None
+
+    @property
+    def reads(self) -> bool:
+        """Whether `apply` looks at the texts: they may not repeat themselves."""
+        return self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
 
     def forced(self, count: int) -> int | None:
         """The token that must follow `count` new ones."""
@@ -122,7 +127,10 @@ class Controls:
         return self.first if count == 0 else None
 
     def apply(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
-        """Change the scores (B, V) of the next token of texts that have `count` new tokens."""
+        """Change the scores (B, V) of the next token of texts that have `count` new tokens.
+
+        The texts may be left out where none is looked at.
+        """
         return self.apply_(scores.clone(), texts, count) if self.changes(count) else scores
 
     def apply_(self, scores: Tensor, texts: Sequence[Sequence[int]], count: int) -> Tensor:
@@ -138,10 +146,8 @@ class Controls:
         if self.no_repeat_ngram_size:
             for row, text in enumerate(texts):
                 scores[row, _completions(text, self.no_repeat_ngram_size)] = -torch.inf
-        scores[:, list(self.banned)] = -torch.inf
-        if count < self.min_new_tokens:
-            scores[:, list(self.end)] = -torch.inf
-        return scores
+        banned = self.banned + (self.end if count < self.min_new_tokens else ())
+        return scores.index_fill_(1, _places(banned, scores.device), -torch.inf) if banned else scores
 
     def stops(self, new: Sequence[int]) -> bool:
         """Whether one of the stop strings is in the text of the new tokens, or it has said enough; asked after each."""
@@ -154,6 +160,13 @@ class Controls:
         # a character takes up to four tokens of bytes, and what is further back was looked at before
         recent = self.decode(new[-4 * max(map(len, self.stop_strings)) - 4 :])
         return any(stop in recent for stop in self.stop_strings)
+
+
+@lru_cache(maxsize=64)
+def _places(tokens: tuple[int, ...], device: torch.device) -> Tensor:
+    """The same tokens are banned at every step, and a GPU would wait for them each time."""
+    with torch.inference_mode(mode=False):
+        return torch.tensor(tokens, dtype=torch.int64, device=device)
 
 
 def _completions(text: Sequence[int], n: int) -> list[int]:

@@ -2,12 +2,14 @@
 
 # B rows · V vocabulary
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from torch import Tensor
 
+from clearhead.decoding.cuda_graphs import GraphedDecoder
 from clearhead.errors import BadCheckpoint, WrongTask, renamed, require
 from clearhead.nn.cache import Cache
 from clearhead.nn.decoder import EncoderDecoder
@@ -58,15 +60,18 @@ class Recorder:
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Log probabilities of all tokens, (B, V) -> (B, V); refuse a model that computes no numbers."""
+    """Log probabilities of all tokens, (B, V) -> (B, V)."""
     # on a CPU quicker than torch.logsumexp, though it makes a number for every token
-    found = logits.float().log_softmax(-1)
-    if found[:, 0].isnan().any():  # one bad number in a row is in every sum
+    return logits.float().log_softmax(-1)
+
+
+def check_numbers(log_probs: Iterable[float]) -> None:
+    """Refuse a model that computes no numbers: one that is none makes all log probabilities of its row none."""
+    if any(map(math.isnan, log_probs)):
         raise BadCheckpoint(
             "the model's scores are not numbers (NaN or infinite): its weights are damaged, or too large for their "
             "type; use another checkpoint"
         )
-    return found
 
 
 class State(Protocol):
@@ -98,7 +103,7 @@ def as_decoder(network: Network, start: int | None = None) -> Decoder:
     todo = "choose one that does, such as GPT-2, T5 or OPUS-MT"
     require("causal_lm" in network.heads, f"this model writes no text: {told}; {todo}", WrongTask)
     sourced = isinstance(network.encoder, EncoderDecoder)
-    return _SourceDecoder(network, start) if sourced else _PromptDecoder(network)
+    return GraphedDecoder(_SourceDecoder(network, start) if sourced else _PromptDecoder(network), network)
 
 
 class _PromptDecoder:

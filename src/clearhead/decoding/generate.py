@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clearhead.decoding.config import Controls, Sampling
-from clearhead.decoding.decoder import Decoder, Output, Recorder, log_probabilities
+from clearhead.decoding.decoder import Decoder, Output, Recorder, check_numbers, log_probabilities
 from clearhead.errors import BadInput, renamed
 
 _CHUNK = 128
@@ -147,17 +147,21 @@ class _Decoding(Rows):
         """Write one token of every running text."""
         drafts = [self.drafts[text] for text in self.running]
         count = len(drafts[0].tokens)
-        texts = [draft.history + draft.tokens for draft in drafts] if self.controls.changes(count) else []
+        texts = [draft.history + draft.tokens for draft in drafts] if self.controls.reads else []
         log_probs = log_probabilities(self.logits)
-        tokens = self.choose(self.controls.apply(self.logits, texts, count), self.running)
-        chosen = tokens.tolist()
+        try:
+            tokens = self.choose(self.controls.apply(self.logits, texts, count), self.running)
+        except BadInput:  # the rules may not be to blame
+            check_numbers(log_probs[:, 0].tolist())
+            raise
+        # in one piece, since a GPU is waited for each time
+        chosen, found = _columns(tokens, log_probs.gather(1, tokens[:, None])[:, 0])
+        check_numbers(found)
         if self.recorder is not None:
             written = [draft.tokens for draft in drafts]
             self.recorder.note(self.running, written, self.logits, [[token] for token in chosen])
         full = count + 1 == self.controls.max_new_tokens
-        if self.controls.forced(count) is None:
-            found = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
-        else:
+        if self.controls.forced(count) is not None:
             found = [0.0] * len(chosen)
         for draft, token, log_prob in zip(drafts, chosen, found, strict=True):
             draft.log_probabilities.append(log_prob)
@@ -172,8 +176,13 @@ class _Decoding(Rows):
             self.go_on(tokens if len(rows) == len(drafts) else tokens[rows], rows)
 
 
+def _columns(tokens: Tensor, log_probs: Tensor) -> tuple[list[int], list[float]]:
+    chosen, found = torch.stack([tokens.double(), log_probs.double()]).tolist()
+    return list(map(int, chosen)), found
+
+
 def _likeliest(logits: Tensor, _: Sequence[int]) -> Tensor:
-    return top(logits, 1)[1][:, 0]
+    return top(logits, 1)[1][:, 0] if logits.device.type == "cpu" else logits.argmax(-1)
 
 
 def _drawing(sampling: Sampling, rngs: Sequence[Random]) -> Choose:

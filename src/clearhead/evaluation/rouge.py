@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +71,7 @@ def words(text: str, *, stem: bool = False) -> list[str]:
     return [porter_stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in found] if stem else found
 
 
+@lru_cache(2**14)  # a bootstrap compares the same pairs many times
 def _compare(reference: str, summary: str, stem: bool) -> dict[str, RougeScore]:
     wanted, given = words(reference, stem=stem), words(summary, stem=stem)
     wanted_lines, given_lines = ([words(line, stem=stem) for line in text.split("\n")] for text in (reference, summary))

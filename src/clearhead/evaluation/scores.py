@@ -40,6 +40,7 @@ class Evaluated:
     metrics: Metrics
     average: str | None = None
     positive: str | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of 95 %, by the bootstrap
     classes: Mapping[str, ClassScore] = field(default_factory=dict)
     confusion: Confusion | None = None
     notes: Mapping[str, str] = field(default_factory=dict)  # such as sacrebleu's signatures
@@ -62,6 +63,7 @@ class Evaluated:
             **self.notes,
             "average": self.average,
             "positive": self.positive,
+            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
             "classes": {name: score.to_dict() for name, score in self.classes.items()},
             "confusion": None if self.confusion is None else self.confusion.to_dict(),
             "unknown_labels": dict(self.unknown),

@@ -6,6 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from clearhead.io import read_json, write_text
 Golds = Mapping[str, Sequence[str]]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+_KEPT = 2**16  # pairs of answers that are not compared again, as a bootstrap would do many times
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -35,11 +37,13 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
+@lru_cache(_KEPT)
 def exact_match(gold: str, predicted: str) -> float:
     """Give 1 if both are the same after normalisation, otherwise 0."""
     return float(normalise(gold) == normalise(predicted))
 
 
+@lru_cache(_KEPT)
 def f1(gold: str, predicted: str) -> float:
     """Compare two answers as bags of words; 0 if they share none, even if both are empty."""
     gold_words, predicted_words = normalise(gold).split(), normalise(predicted).split()
@@ -47,6 +51,7 @@ def f1(gold: str, predicted: str) -> float:
     return 2 * shared / (len(gold_words) + len(predicted_words)) if shared else 0.0
 
 
+@lru_cache(_KEPT)
 def f1_or_none(gold: str, predicted: str) -> float:
     """Compare as SQuAD 2.0 does: as `f1`, but two empty answers agree."""
     return f1(gold, predicted) or float(not normalise(gold) and not normalise(predicted))

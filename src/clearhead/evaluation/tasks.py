@@ -11,8 +11,18 @@ from clearhead.data.examples import ChoiceExample, PairExample, QuestionExample,
 from clearhead.data.report import check_known
 from clearhead.decoding.config import GenerationConfig
 from clearhead.evaluation import scores, squad
-from clearhead.evaluation.scores import Evaluated, Metrics, Prediction, asked, gold_of, is_unlabelled, relevant_queries
-from clearhead.evaluation.translation import score_translations
+from clearhead.evaluation.bootstrap import Resample, by_example, by_query, by_question, intervals
+from clearhead.evaluation.scores import (
+    Evaluated,
+    Known,
+    Metrics,
+    Prediction,
+    asked,
+    gold_of,
+    is_unlabelled,
+    relevant_queries,
+)
+from clearhead.evaluation.translation import by_translation, score_translations
 from clearhead.io import Progress, in_wholes
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.decoder import EncoderDecoder
@@ -36,6 +46,7 @@ class Evaluation:
     predict: Callable[..., list[dict[str, Any]]]
     score: Callable[..., Evaluated]
     head: tuple[str, str] | None = None  # a use of the model and its head, where labels must be known
+    resample: Resample = by_example  # how a bootstrap draws
 
     def __call__(
         self,
@@ -45,23 +56,47 @@ class Evaluation:
         progress: Progress | None = None,
         allow_unknown: bool = False,
         unlabelled: bool = False,
+        bootstrap: int = 0,
         **options: Any,
     ) -> Evaluated:
-        """Measure; `progress` is told how many more examples are done, `options` are those of `predict`.
+        """Measure; `progress` is told how many more examples, and samples, are done, `options` are those of `predict`.
 
         Labels that the model does not know are refused before anything is computed, or counted as wrong and said.
-        With `unlabelled`, examples may have none at all, as a test set has: then nothing is scored.
+        With `unlabelled`, examples may have none at all, as a test set has: then nothing is scored. For `bootstrap` see
+        `measured`.
         """
         blind = unlabelled and all(is_unlabelled(example) for example in examples)
         labels = None if self.head is None else _labels(model, *self.head)
         known = labels is None or blind
         unknown = {} if known else check_known(examples, labels or (), "the model", allow=allow_unknown)
         rows = self.predict(model, examples, progress=progress, **options)
-        found = Evaluated(metrics={}) if blind else self.score(examples, rows, labels)
+        if blind:
+            found = Evaluated(metrics={})
+        else:
+            found = self.measured(examples, rows, labels, bootstrap=bootstrap, progress=progress)
         told = [
             {**asked(example), "gold": gold_of(example), **row} for example, row in zip(examples, rows, strict=True)
         ]
         return replace(found, unknown=unknown, predictions=told)
+
+    def measured(
+        self,
+        examples: Sequence[Any],
+        rows: Sequence[Prediction],
+        known: Known = None,
+        *,
+        bootstrap: int = 0,
+        progress: Progress | None = None,
+    ) -> Evaluated:
+        """Score what a model or a file said; with `bootstrap`, an interval of each metric over so many samples.
+
+        `progress` is told how many more samples are done.
+        """
+        found = self.score(examples, rows, known)
+        if not bootstrap:
+            return found
+        drawn = self.resample(self.score, examples, rows, known)
+        return replace(found, intervals=intervals(drawn, found.metrics, bootstrap, progress=progress))
 
     def rehearse(self, examples: Sequence[Any], labels: Sequence[str] | None = None) -> Evaluated:
         """Score what is right as if a model had said it: what cannot be measured is found out before training."""
@@ -218,7 +253,8 @@ def predict_translations(
     """Translate each source as one sentence, whatever it holds."""
     config = GenerationConfig(num_beams=num_beams)
     sources = [example.first for example in examples]
-    found = rewrite(told_languages(model.generator, None, None)[0], sources, config, whole=True, progress=progress)
+    generator, _ = told_languages(model.generator, None, None)
+    found = rewrite(generator, sources, config, suffix=model.translation_suffix, whole=True, progress=progress)
     return [{"predicted": best.text} for best, *_ in found]
 
 
@@ -228,11 +264,11 @@ EVALUATIONS: dict[str, Evaluation] = {
     "label": Evaluation(predict=predict_labels, score=scores.score_labels, head=("classify", "classes")),
     "regress": Evaluation(predict=predict_scores, score=scores.score_numbers),
     "tag": Evaluation(predict=predict_tags, score=scores.score_tags, head=("tag", "tags")),
-    "answer": Evaluation(predict=predict_answers, score=scores.score_answers),
+    "answer": Evaluation(predict=predict_answers, score=scores.score_answers, resample=by_question),
     "choose": Evaluation(predict=predict_choices, score=scores.score_choices),
     "similar": Evaluation(predict=predict_similarity, score=scores.score_numbers),
-    "search": Evaluation(predict=predict_search, score=scores.score_search),
+    "search": Evaluation(predict=predict_search, score=scores.score_search, resample=by_query),
     "instruct": Evaluation(predict=predict_instructions, score=scores.score_instructions),
     "summaries": Evaluation(predict=predict_summaries, score=scores.score_summaries),
-    "translation": Evaluation(predict=predict_translations, score=score_translations),
+    "translation": Evaluation(predict=predict_translations, score=score_translations, resample=by_translation),
 }

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clearhead.data.examples import PairExample
 from clearhead.errors import BadInput, check_lengths, require
+from clearhead.evaluation.bootstrap import Resampling, Score
 from clearhead.evaluation.scores import Evaluated, Prediction
 from clearhead.io import optional
 
@@ -56,3 +60,19 @@ def score_translations(
         metrics={name: one.score for name, one in found.items()},
         notes={f"{name}_signature": one.signature for name, one in found.items()},
     )
+
+
+def by_translation(
+    score: Score, examples: Sequence[PairExample], rows: Sequence[Prediction], known: Sequence[str] | None = None
+) -> Resampling:
+    """Draw translations for a bootstrap: sacrebleu counts n-grams once, and adds up those of what is drawn."""
+    references, written = [[pair.second for pair in examples]], [str(row["predicted"]) for row in rows]
+    module = optional("sacrebleu.metrics", "BLEU", "evaluate")
+    scorers: dict[str, Any] = {"bleu": module.BLEU(), "chrf": module.CHRF()}
+    counts = {name: np.asarray(one._extract_corpus_statistics(written, references)) for name, one in scorers.items()}
+
+    def metrics(drawn: NDArray[np.int64]) -> dict[str, float]:
+        sums = {name: count[drawn].sum(0).tolist() for name, count in counts.items()}
+        return {name: float(one._aggregate_and_compute([sums[name]]).score) for name, one in scorers.items()}
+
+    return Resampling(len(examples), metrics)

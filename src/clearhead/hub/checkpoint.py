@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from clearhead.errors import BadCheckpoint, BadConfig, BadInput, WrongTask, require, short, typed
+from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask, require, short, typed
 from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
-from clearhead.hub.weights import INDEX, WEIGHTS, Sizes, read_sizes, read_weights, write_tensors
+from clearhead.hub.weights import INDEX, WEIGHTS, Sizes, read_sizes, read_tensors, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json
 from clearhead.models import ALL_FAMILIES, GENERATORS, RECURRENT_FAMILIES
 from clearhead.models.xlnet import PermutationLMHead
@@ -31,6 +31,7 @@ from clearhead.text.tokenizer import ANY_CLASS
 log = logging.getLogger(__name__)
 
 GENERATION = "generation_config.json"
+OWN_HEADS = "heads.safetensors"  # heads that no family has, which a task of the user's own brings
 _MIXED = "config.json and the weights are from different models"
 _LARGEST = Sizes(tensors=2**14, numbers=2**44)  # of an outline whose weights are not there yet
 _LABELLED = ("classes", "tags", "span", "sentence_order")
@@ -115,9 +116,9 @@ def write_folder(
 ) -> None:
     """Write a checkpoint folder that clearhead and transformers read; a failure on the way leaves the old one.
 
-    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. A
-    folder with its matrices in `int8` is for clearhead alone, and so is a recurrent network's. For `own` and
-    `overwrite` see `io.staged`.
+    Theirs holds one architecture: name the `heads` to keep where the network has more than one architecture's. Heads
+    that no family has lie in a file beside it, for `read_own_heads`. A folder with its matrices in `int8` is for
+    clearhead alone, and so is a recurrent network's. For `own` and `overwrite` see `io.staged`.
     """
     if checkpoint.description.family in RECURRENT_FAMILIES:
         _write_recurrent(checkpoint, folder, own=own, overwrite=overwrite)
@@ -127,6 +128,8 @@ def write_folder(
     absent = [name for name in kept if name not in network.heads]
     if absent:
         raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
+    own_heads = nn.ModuleDict({name: network.heads[name] for name in kept if name not in names.heads})
+    kept = tuple(name for name in kept if name in names.heads)
     part = Network(network.encoder, {name: network.heads[name] for name in kept})
     architecture = _architecture_for(kept, names)
     description = replace(
@@ -146,6 +149,8 @@ def write_folder(
     with staged(folder, own=own, overwrite=overwrite) as stage:
         write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
+        if own_heads:
+            write_tensors(own_heads.state_dict(), stage / OWN_HEADS)
         if checkpoint.generation:
             write_json(checkpoint.generation, stage / GENERATION)
         if (tokenizer := checkpoint.tokenizer) is not None:
@@ -156,6 +161,20 @@ def write_folder(
             tokenizer.write_files(stage, max_length=None if said else longest)
         if checkpoint.sentence is not None:
             write_sentence_vector(checkpoint.sentence, network.encoder.width, stage)
+
+
+def read_own_heads(folder: Path, heads: nn.ModuleDict) -> None:
+    """Fill heads that no family has, which the caller has built, from a folder of `write_folder`."""
+    path = folder / OWN_HEADS
+    require(path.is_file(), f"{folder} holds no heads of a task of your own ({OWN_HEADS}); train it first", NotFound)
+    tensors, wanted = read_tensors(path), heads.state_dict()
+    held, asked = ({name: tuple(tensor.shape) for name, tensor in some.items()} for some in (tensors, wanted))
+    if held != asked:
+        told = f"{path} holds {', '.join(f'{name} {shape}' for name, shape in held.items())}"
+        raise BadCheckpoint(
+            f"{told}; the task asks for {', '.join(f'{name} {shape}' for name, shape in asked.items())}"
+        )
+    heads.load_state_dict(tensors)
 
 
 def build_network(

@@ -55,7 +55,7 @@ _TAGS = "ForTokenClassification"
 _NORM = {"gamma": "weight", "beta": "bias"}
 
 # where transformers keeps the options of a use, and the three of ours: the use, and the option's name there
-_TASKS = "task_specific_params"
+TASKS = "task_specific_params"
 _THRESHOLD, _NULL_BIAS = (("question-answering", name) for name in ("threshold", "null_bias"))
 _WHOLE_WORDS = ("token-classification", "whole_words")
 
@@ -288,8 +288,8 @@ def to_json(description: Description, dtype: str) -> dict[str, Any]:
         (_WHOLE_WORDS, description.whole_words),
     ):
         if value:
-            tasks = _entries(content.get(_TASKS))
-            content[_TASKS] = tasks | {use: _entries(tasks.get(use)) | {name: value}}
+            tasks = _entries(content.get(TASKS))
+            content[TASKS] = tasks | {use: _entries(tasks.get(use)) | {name: value}}
     return content
 
 
@@ -329,14 +329,14 @@ def _take_number(content: dict[str, Any], option: tuple[str, str], path: Path) -
 def _take_option(content: dict[str, Any], option: tuple[str, str]) -> tuple[Any, dict[str, Any]]:
     """Take an option of a use out, so that another value can be written; whatever lies beside it stays."""
     use, name = option
-    tasks = _entries(content.get(_TASKS))
+    tasks = _entries(content.get(TASKS))
     options = _entries(tasks.get(use))
     value = options.pop(name, None)
     if value is None:
         return None, content
     left = {other: entry for other, entry in (tasks | {use: options}).items() if entry or other != use}
-    rest = {key: kept for key, kept in content.items() if key != _TASKS}
-    return value, rest | ({_TASKS: left} if left else {})
+    rest = {key: kept for key, kept in content.items() if key != TASKS}
+    return value, rest | ({TASKS: left} if left else {})
 
 
 def _entries(value: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Look inside: the trace of one forward pass, and pictures of it as self-contained pages."""
 
 from clearhead.inside.block_view import one_block as one_block
+from clearhead.inside.bottleneck import bottleneck as bottleneck
 from clearhead.inside.by_hand import by_hand as by_hand
 from clearhead.inside.decoding import decoding as decoding
 from clearhead.inside.difference import difference as difference

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from clearhead.errors import WrongTask, keywords, require
 from clearhead.inside.model_view import anatomy
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.inside.trace import trace
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.model import Model
 
 SCRIPTS = ("shared/svg.js", "bars.js", "main.js")
-LIMIT = 64  # tokens
 FEATURES = 48  # of each vector, one bar each
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, tensor
 
 from clearhead.errors import BadInput, require
-from clearhead.inside.page import View, check_length, page, rounded
+from clearhead.inside.page import LIMIT, View, check_length, page, rounded
 from clearhead.nn.attention import key_value, scaled_dot_product, self_attention
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ SCRIPTS = (
     "kept.js",
     "main.js",
 )
-LIMIT = 128  # tokens; the page holds three tables of their squares
 FEATURES = 64  # of the vectors of the model's own width
 WIDEST, KEYS = 512, 8  # of the vectors that show what the division is for
 

@@ -18,7 +18,7 @@ from clearhead.decoding.config import GenerationConfig
 from clearhead.decoding.decoder import Output, Recorder, Step
 from clearhead.errors import BadInput, WrongTask, keywords, renamed, require
 from clearhead.evaluation.translation import chrf
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.nn.alignment import AttentionContext, FixedContext
 from clearhead.nn.attention import scaled_dot_product
 from clearhead.nn.heads import Network
@@ -31,7 +31,6 @@ from clearhead.text import Tokenizer
 from clearhead.text.languages import tag
 
 SCRIPTS = ("shared/svg.js", "shared/heatmap.js", "tree.js", "spread.js", "beside.js", "main.js")
-LIMIT = 128  # tokens read; the page holds what every step attended of them
 SPREAD = 32  # candidates whose probabilities follow the temperature
 TEMPERATURES = [round(0.1 * tenth, 1) for tenth in range(1, 21)]
 BINS = 4  # groups of sources by their length, of about the same size
@@ -87,7 +86,7 @@ def decoding(
         "spread": [_spread(seen, number, names) for number in path],
         "heads": [rounded(seen.heads[number], 3) for number in path] if seen.heads else [],
         "greedy": None if num_beams == 1 else _greedy(generator, text, max_new_tokens, number_of),
-        "beside": None if beside is None else _beside(beside, given, max_new_tokens),
+        "beside": None if beside is None else written_by(beside, given, max_new_tokens),
         "quality": None if pairs is None else by_length([model, *([beside] if beside else [])], pairs),
     }
     return View.of("decoding", "Decoding", SCRIPTS, data)
@@ -123,7 +122,7 @@ def _greedy(
     return _result(generator.tokenizer, output) | {"tokens": len(output.tokens), "nodes": kept}
 
 
-def _beside(model: Model, text: str, max_new_tokens: int) -> dict[str, Any]:
+def written_by(model: Model, text: str, max_new_tokens: int) -> dict[str, Any]:
     """The same text by another model: what it writes greedily, and its attention; or the one vector it has instead."""
     generator = model.generator
     require(generator.sourced, f"a {model.family} reads no source; give a model that translates", WrongTask)

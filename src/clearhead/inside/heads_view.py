@@ -10,13 +10,12 @@ from torch.nn.functional import cosine_similarity
 from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask, keywords, require
 from clearhead.inside.model_view import head_answer
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 
 SCRIPTS = ("shared/svg.js", "diagram.js", "main.js")
-LIMIT = 96  # tokens of a diagram
 HEADS = {"sentence": "classes", "pair": "classes", "tags": "tags", "span": "span"}
 USES = {"sentence": "classify", "pair": "compare", "tags": "tag", "span": "answer"}  # by which a skill is found
 # the lectures' texts, where none are given

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, keywords, renamed, require
-from clearhead.inside.page import View, check_length, cosines, rounded
+from clearhead.inside.page import LIMIT, View, check_length, cosines, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.heads import Network
 from clearhead.nn.hooks import Combine, evaluating, hidden_states, mix_layers
@@ -33,7 +33,6 @@ CONLL = {
     "sum of last four": [95.9, 79.4, 90.4],
     "last four side by side": [96.1, 81.9, 89.4],
 }
-LIMIT = 128  # tokens; there is a table of their squares for every layer
 
 
 @renamed(top="top_k")

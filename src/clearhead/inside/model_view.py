@@ -13,7 +13,7 @@ from clearhead.decoding.config import GenerationConfig
 from clearhead.errors import WrongTask, keywords, require
 from clearhead.inside.decoding import token_name, told_target
 from clearhead.inside.input_view import embedding_parts
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.inside.trace import Layer, Trace, encoded, heads_first, sides_of, trace_ids
 from clearhead.nn.attention import causal_mask, scaled_scores
 from clearhead.nn.blocks import ACTIVATIONS, GatedFeedForward
@@ -26,7 +26,6 @@ from clearhead.pipelines.model import Model
 from clearhead.text import Encoding
 
 SCRIPTS = ("shared/svg.js", "cells.js", "stack.js", "answer.js", "main.js")
-LIMIT = 64  # tokens of a text; every one is a column
 WRITTEN = 24  # tokens that an encoder–decoder writes here
 FEATURES = 16  # of each vector, drawn as colours
 TOP = 5  # answers that are listed

@@ -33,11 +33,12 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound, require
+from clearhead.errors import BadCheckpoint, ClearheadError, InputTooLong, NotFound, require
 from clearhead.io import write_text
 
 log = logging.getLogger(__name__)
 HOME = files("clearhead.inside")
+LIMIT = 128  # tokens that a view shows, unless it can show more: most hold tables of their squares
 _CAPTION = '<p class="made">{}</p>'
 
 
@@ -174,15 +175,14 @@ def _digest(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-def message_page(message: str) -> str:
-    """A page that says one sentence in the place of a picture."""
-    return page("message", "Not this time", ["main.js"], {"message": message})
+def message_page(message: str, **more: object) -> str:
+    """A page that says one sentence in the place of a picture; what else is known stands among its facts."""
+    return page("message", "Not this time", ["main.js"], {"message": message, **more})
 
 
-def check_length(tokens: int, most: int) -> None:
+def check_length(tokens: int, most: int, todo: str = "give a part of it") -> None:
     """Refuse a text that is too long for a picture."""
-    message = f"the text has {tokens} tokens, this page shows at most {most}; give a part of it"
-    require(tokens <= most, message, BadInput)
+    require(tokens <= most, f"the text has {tokens} tokens, this page shows at most {most}; {todo}", InputTooLong)
 
 
 def rounded(x: Tensor, digits: int = 4) -> Any:

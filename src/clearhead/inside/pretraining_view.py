@@ -16,7 +16,7 @@ from clearhead.data.masking import Masking, Vocabulary, mask
 from clearhead.data.rng import Stream, rng
 from clearhead.errors import BadInput, WrongTask, keywords, require
 from clearhead.inside.decoding import token_name
-from clearhead.inside.page import View, check_length, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
@@ -24,7 +24,6 @@ from clearhead.text import Encoding
 from clearhead.text.sentences import split_sentences
 
 SCRIPTS = ("rolls.js", "main.js")
-LIMIT = 128  # tokens; every roll is a text for the model
 MOST_ROLLS = 50
 CHOICES = {"pieces": Masking(), "words": Masking(whole_words=True), "spans": Masking(spans=True)}
 GUESSES = 3

@@ -1,8 +1,8 @@
 """XLNet (Yang et al. 2019): words predicted in any order, each from all that came before it in that order.
 
 An encoder as BERT's, with positions as distances (Transformer-XL) and no mask in its input: a second stream of queries,
-which know their positions alone, predicts the words. Classification reads the last token, <cls>. The memory of earlier
-segments is left out, as it is in fine-tuning.
+which know their positions alone, predicts the words. Classification reads the last token, <cls>. Segments of a long
+text may be read one after another with a memory of those before; in fine-tuning there is none.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ from clearhead.nn.blocks import Encoder, FeedForward, check_transformer
 from clearhead.nn.embeddings import UNLIMITED, TokenEmbeddings, initialise
 from clearhead.nn.heads import HeadMakers, Pooler, SequenceHead, TokenHead, build_heads
 from clearhead.nn.layout import Layout, Packed, Padded
-from clearhead.nn.relative import RelativeAttention, Stream, TwoStreamBlock, attention_pattern, distances
+from clearhead.nn.memory import Memory
+from clearhead.nn.relative import RelativeAttention, Stream, TwoStreamBlock, attention_pattern, distances, remembered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,36 +72,68 @@ class XLNet(Encoder):
             if name.endswith(("_bias", "segment", "query")):
                 nn.init.normal_(parameter, std=config.initializer_range)
 
-    def forward(self, ids: Tensor, layout: Layout | None = None, segments: Tensor | None = None) -> Tensor:
-        """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token attends to all others."""
+    def forward(
+        self,
+        ids: Tensor,
+        layout: Layout | None = None,
+        segments: Tensor | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """Ids (N,) packed or (B, T) padded -> hidden states (…, D); every token attends to all others.
+
+        With a `memory`, which takes rectangles padded at their end, they go on from what it holds and are remembered.
+        """
         layout = layout or Padded.full(ids)
-        text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments)
-        x = self.embeddings(ids)
-        table, pattern = self._table(layout, x), attention_pattern(text, text, itself=True)
-        for block in self.blocks:
-            x = block(x, table, pattern)
+        text, keys = self._streams(Stream(layout, layout.positions, _segments(ids, segments)), memory)
+        x, given = self.embeddings(ids), []
+        table, pattern = self._table(keys.layout, x), attention_pattern(text, keys, itself=True)
+        for number, block in enumerate(self.blocks):
+            given.append(x)
+            x = block(x, table, pattern, before=None if memory is None else memory.before(number))
+        if memory is not None:
+            memory.remember(given)
         return self.dropout(x)
 
     def guess(
-        self, ids: Tensor, layout: Packed, rank: Tensor, where: Tensor, asked: Packed, segments: Tensor | None = None
+        self,
+        ids: Tensor,
+        layout: Layout,
+        rank: Tensor,
+        where: Tensor,
+        asked: Packed,
+        segments: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
-        """The query stream: hidden states (M, D) that predict the words at `where` (M,), indices into packed ids (N,).
+        """The query stream: hidden states (M, D) that predict the words at `where` (M,), indices into all ids.
 
-        `asked` lays the queries out by text. A token attends to those of lower `rank` (N,) and itself; a query to
-        those of lower rank alone.
+        `asked` lays the queries out by text. A token attends to those of lower `rank` (…) and itself; a query to
+        those of lower rank alone. For `memory` see `forward`.
         """
-        text = Stream(layout, layout.positions, torch.zeros_like(ids) if segments is None else segments, rank)
-        queries = Stream(asked, text.position[where], text.segment[where], rank[where])
-        x = self.embeddings(ids)
+        text, keys = self._streams(Stream(layout, layout.positions, _segments(ids, segments), rank), memory)
+        queries = Stream(asked, *(part.flatten()[where] for part in (text.position, text.segment, rank)))
+        x, given = self.embeddings(ids), []
         y = self.dropout(self.query.expand(len(where), -1))
-        table = self._table(layout, x)
-        patterns = attention_pattern(text, text, itself=True), attention_pattern(queries, text, itself=False)
-        for block in self.blocks:
-            x, y = block(x, table, patterns[0], y, patterns[1])
+        table = self._table(keys.layout, x)
+        patterns = attention_pattern(text, keys, itself=True), attention_pattern(queries, keys, itself=False)
+        for number, block in enumerate(self.blocks):
+            given.append(x)
+            x, y = block(x, table, patterns[0], y, patterns[1], None if memory is None else memory.before(number))
+        if memory is not None:
+            memory.remember(given)
         return self.dropout(y)
+
+    def _streams(self, text: Stream, memory: Memory | None) -> tuple[Stream, Stream]:
+        """The queries and the keys of the content stream: the same, unless something is remembered."""
+        if memory is None or not memory.tokens:
+            return text, text
+        return remembered(text, memory.tokens)
 
     def _table(self, layout: Layout, like: Tensor) -> Tensor:
         return self.dropout(distances(layout.max_length, self.config.d_model, like))
+
+
+def _segments(ids: Tensor, segments: Tensor | None) -> Tensor:
+    return torch.zeros_like(ids) if segments is None else segments
 
 
 class PermutationLMHead(nn.Module):

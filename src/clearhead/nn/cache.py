@@ -43,6 +43,11 @@ class Cache:
         """Tokens of the longest sequence."""
         return self.layout.count
 
+    def distances(self) -> Tensor:
+        """How far each column is from the last token, (1, S): 0 for itself, less for those before."""
+        columns = torch.arange(self.layout.count, device=self.layout.lengths.device)
+        return columns[None] - (self.layout.count - 1)
+
     def step(self) -> Padded:
         """Make room for one more token of every sequence: the layout (B, 1) to run the decoder with."""
         old = self.layout
@@ -97,6 +102,94 @@ class LayerCache:
             torch.index_select(kv[:, :used], 0, rows, out=selected._kv[:, :used])
             self._kv = None  # now, so that the next layer can move to where this one was: fresh memory is slow
         return selected
+
+
+class FixedCache(Cache):
+    """A cache whose memory neither moves nor grows, so that a step can be recorded and replayed: R rows, C columns.
+
+    What changes from step to step is counted on the device. Rows that no sequence needs repeat the first one.
+    """
+
+    def __init__(self, like: Cache, rows: int, columns: int, source_columns: int) -> None:
+        lengths = like.layout.lengths.new_zeros(rows)
+        self._columns = torch.arange(columns, device=lengths.device)
+        self._last = lengths.new_zeros(1)  # the column of the last token
+        layout = CacheLayout(lengths, 0, Padded.full(lengths[:, None]))
+        layers = [FixedLayer(layer, layout, self._last, columns, source_columns) for layer in like.layers]
+        super().__init__(layout, list(layers))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.layout.lengths)
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return len(self._columns)
+
+    def step(self) -> Padded:
+        """Make room for one more token of every sequence. All that a replay must do again is done on the device."""
+        lengths = self.layout.lengths
+        lengths += 1
+        self._last += 1
+        first = self._last - lengths[:, None]  # the column before the first token of each row
+        keep = (self._columns > first) & (self._columns <= self._last)
+        self.layout.keys = Padded(keep, (self._columns - first - 1).clamp(min=0))
+        positions = lengths[:, None] - 1
+        return Padded(torch.ones_like(positions, dtype=torch.bool), positions, complete=True)
+
+    def distances(self) -> Tensor:
+        """How far each column is from the last token, (1, S): 0 for itself, less for those before."""
+        return (self._columns - self._last)[None]
+
+    def take(self, cache: Cache, rows: Tensor) -> None:
+        """Become these rows (R,) of another cache, or of this one."""
+        count = cache.layout.count
+        self.layout.lengths.copy_(cache.layout.lengths[rows])
+        self.layout.count = count
+        self._last.fill_(count - 1)
+        before, owners = self._owners, None if cache._owners is None else cache._owners[rows]
+        # beams mostly move among those of one source, whose keys then stay where they are
+        stay = cache is self and before is not None and owners is not None and torch.equal(before, owners)
+        self._owners = owners
+        for mine, layer in zip(self.layers, cache.layers, strict=True):
+            assert isinstance(mine, FixedLayer)  # noqa: S101
+            mine.take(layer, rows, count, sources=not stay)
+
+    def rewind(self, lengths: Tensor) -> None:
+        """Forget the last step, before which the sequences had these lengths."""
+        self.layout.lengths.copy_(lengths)
+        self._last -= 1
+
+
+class FixedLayer(LayerCache):
+    """One layer of a `FixedCache`."""
+
+    def __init__(
+        self, like: LayerCache, layout: "CacheLayout", last: Tensor, columns: int, source_columns: int
+    ) -> None:
+        super().__init__(layout)
+        self._last = last
+        rows = len(layout.lengths)
+        assert like._kv is not None  # noqa: S101
+        # zeros, since what is not attended to counts nothing only while it is a number
+        self._kv: Tensor = like._kv.new_zeros(rows, columns, *like._kv.shape[2:])
+        if like.source is not None:
+            k, v = (x.new_zeros(rows, source_columns, *x.shape[2:]) for x in (like.source.k, like.source.v))
+            self.source = SourceKV(k, v, Padded.of(torch.zeros(k.shape[:2], dtype=torch.bool, device=k.device)))
+
+    def extend(self, k: Tensor, v: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Padded | None]:
+        """Append one token of every sequence, (B, 1, H, K); give all columns, and which of them are in use."""
+        self._kv.index_copy_(1, self._last, torch.stack([k, v], 2))
+        return self._kv[:, :, 0], self._kv[:, :, 1], self.layout.keys
+
+    def take(self, layer: LayerCache, rows: Tensor, count: int, *, sources: bool) -> None:
+        """Become these rows (R,) of another layer, or of this one; with what each reads of a source, if that moved."""
+        assert layer._kv is not None  # noqa: S101
+        self._kv[:, :count] = layer._kv[rows, :count]
+        if sources and self.source is not None and layer.source is not None:
+            self.source.take(layer.source, rows)
 
 
 def _aligned(x: Tensor, layout: Packed) -> Tensor:
@@ -157,3 +250,12 @@ class SourceKV:
             return replace(self, readers=readers)
         layout = replace(self.layout, keep=self.layout.keep[sources], positions=self.layout.positions[sources])
         return SourceKV(self.k.index_select(0, sources), self.v.index_select(0, sources), layout, readers)
+
+    def take(self, other: "SourceKV", rows: Tensor) -> None:
+        """Become these rows of other sources, each of which is read by one sequence, in the memory that is there."""
+        assert isinstance(self.layout, Padded) and isinstance(other.layout, Padded)  # noqa: S101, PT018
+        own, theirs = ((one.k, one.v, one.layout.keep) for one in (self, other))  # type: ignore[union-attr]
+        found = [x[rows] for x in theirs]
+        self.layout.keep.zero_()
+        for mine, taken in zip(own, found, strict=True):
+            mine[:, : taken.shape[1]] = taken

@@ -7,6 +7,7 @@ For one text alone, whose products are short, the blocks of an encoder are captu
 
 from collections.abc import Callable
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -243,13 +244,14 @@ class _Captured(NamedTuple):
         """Whether nothing was exchanged or changed, nothing is to be trained and nobody watches."""
         return not (
             any(self.hooks)
-            or any(part.training for part in self.parts)
-            or [id(one) for one in chain.from_iterable(map(dict.values, self.inner))] != self.held
-            or [one._version for one in self.weights] != self.versions
-            or [one.data_ptr() for one in self.weights] != self.places
+            or any(map(_TRAINING, self.parts))
+            or list(map(id, chain.from_iterable(map(dict.values, self.inner)))) != self.held
+            or list(map(_VERSION, self.weights)) != self.versions
+            or list(map(Tensor.data_ptr, self.weights)) != self.places
         )
 
 
+_TRAINING, _VERSION = attrgetter("training"), attrgetter("_version")
 _CAPTURED: WeakKeyDictionary[nn.Module, _Captured] = WeakKeyDictionary()
 
 

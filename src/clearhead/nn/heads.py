@@ -228,5 +228,10 @@ class SentenceVector(nn.Module):
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """(…, D) -> (B, D)."""
-        vector: Tensor = getattr(layout, self.pooling)(hidden)
-        return F.normalize(vector, dim=-1) if self.normalise else vector
+        return sentence_vectors(hidden, layout, self.pooling, normalise=self.normalise)
+
+
+def sentence_vectors(hidden: Tensor, layout: Layout, pooling: Pooling, *, normalise: bool) -> Tensor:
+    """One vector for each text, of its token vectors: (…, D) -> (B, D)."""
+    vector: Tensor = getattr(layout, pooling)(hidden)
+    return F.normalize(vector, dim=-1) if normalise else vector

@@ -74,6 +74,11 @@ class Packed:
         """Number of sequences."""
         return self.offsets.shape[0] - 1  # compiled code can let a shape vary, not a tuple's length
 
+    @property
+    def _is_one(self) -> bool:
+        """Whether there is one sequence, with tokens: a single query need not ask whose they are."""
+        return len(self.lengths) == 1 and self.lengths[0] > 0
+
     @cached
     def runs(self) -> list[tuple[int, int, int]]:
         """Neighbours of equal length as (first token, sequences, length): each is a rectangle without a copy."""
@@ -96,6 +101,8 @@ class Packed:
 
     def first(self, x: Tensor) -> Tensor:
         """Take each sequence's first token: (N, D) -> (B, D); an empty sequence gives zeros."""
+        if self._is_one:
+            return x[:1]
         return self._take(x, self.offsets[:-1].long().clamp(max=x.shape[0] - 1))
 
     def last(self, x: Tensor) -> Tensor:
@@ -109,7 +116,7 @@ class Packed:
 
     def mean(self, x: Tensor) -> Tensor:
         """Average each sequence's tokens: (N, D) -> (B, D); an empty sequence gives zeros."""
-        if len(self.lengths) == 1 and self.lengths[0]:  # a single query need not ask whose its tokens are
+        if self._is_one:
             return x.mean(0, keepdim=True)
         counts = self.offsets.diff()
         total = x.new_zeros(self.batch, x.shape[-1]).index_add_(0, self._owner, x)

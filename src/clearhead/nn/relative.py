@@ -31,11 +31,8 @@ class RelativeBias(nn.Module):
 
         With a cache that holds more than the layout, the last token attends to all of its columns.
         """
-        if cache is not None and not isinstance(layout, Packed):
-            column = torch.arange(cache.max_length, device=layout.positions.device)  # the rows end in the last one
-            distance = column[None, :] - column[-1]
-        else:
-            distance = _distance(layout)
+        # rows of a cache end in the last column
+        distance = _distance(layout) if cache is None or isinstance(layout, Packed) else cache.distances()
         bias: Tensor = self.table(self.bucket(distance)).movedim(-1, -3)
         return bias
 
@@ -70,6 +67,25 @@ class Stream(NamedTuple):
     position: Tensor  # (…)
     segment: Tensor  # (…)
     rank: Tensor | None = None  # (…) a token attends to those of lower rank; None: all to all
+
+
+def remembered(stream: Stream, before: int) -> tuple[Stream, Stream]:
+    """The queries of a rectangle's segment, and its keys behind `before` remembered tokens.
+
+    What is remembered is in segment 0, as in the published code, and seen by all.
+    """
+    layout, position, segment, rank = stream
+    assert isinstance(layout, Padded)  # noqa: S101
+    rows = layout.batch
+
+    def behind(old: Tensor, new: Tensor) -> Tensor:
+        return torch.cat([old.expand(rows, -1).to(new.dtype), new], 1)
+
+    zeros = segment.new_zeros(before)
+    places = behind(torch.arange(before, device=segment.device), layout.positions + before)
+    keys = Padded(behind(zeros == 0, layout.keep), places, layout.backend, layout.complete)
+    queries = Stream(layout, position + before, segment, rank)
+    return queries, Stream(keys, places, behind(zeros, segment), None if rank is None else behind(zeros, rank))
 
 
 class AttentionPattern(NamedTuple):
@@ -168,9 +184,13 @@ class TwoStreamBlock(PostNormBlock):
         pattern: AttentionPattern,
         queries: Tensor | None = None,
         query_pattern: AttentionPattern | None = None,
+        before: Tensor | None = None,
     ) -> Any:
-        """Content (…, D) -> (…, D); with `queries` (M, D) and what they attend to, both streams."""
-        kv = self.attention.read(x)
+        """Content (…, D) -> (…, D); with `queries` (M, D) and what they attend to, both streams.
+
+        Both attend to what is remembered of the tokens `before` as well, (B, S, D).
+        """
+        kv = self.attention.read(x if before is None else torch.cat([before, x], 1))
         content = self._stream(x, kv, table, pattern)
         if queries is None or query_pattern is None:
             return content

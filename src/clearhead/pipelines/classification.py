@@ -57,14 +57,18 @@ def classify(
     return chain.from_iterable(map(results, class_tables(model, texts, progress)))
 
 
-def class_logits(model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None) -> Iterator[Tensor]:
-    """The logits (L,) of texts, or pairs of texts, in order, each of any length."""
-    return chain.from_iterable(class_tables(model, texts, progress))
+def class_logits(
+    model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None, *, head: str = "classes"
+) -> Iterator[Tensor]:
+    """The logits (L,) of texts, or pairs of texts, in order, each of any length, by any `head` that reads sequences."""
+    return chain.from_iterable(class_tables(model, texts, progress, head=head))
 
 
-def class_tables(model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None) -> Iterator[Tensor]:
+def class_tables(
+    model: "Model", texts: Iterable[str | Pair], progress: Progress | None = None, *, head: str = "classes"
+) -> Iterator[Tensor]:
     """The same, many texts at a time: (texts, L)."""
-    forward, tokenizer, limit = through(model.network, "classes"), model.tokenizer, model.encoder.max_length
+    forward, tokenizer, limit = through(model.network, head), model.tokenizer, model.encoder.max_length
 
     def prepare(chunk: list[str | Pair]) -> Prepared[None]:
         return _prepared(tokenizer, chunk, limit)

@@ -17,8 +17,10 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.io import Progress
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.heads import Pooling, SentenceVector
+from clearhead.nn.heads import Pooling, SentenceVector, sentence_vectors
 from clearhead.nn.hooks import Combine, hidden_states, mix_layers
+from clearhead.nn.layout import Packed
+from clearhead.pipelines.elmo import text_layers
 from clearhead.pipelines.runner import (
     Forward,
     Prepared,
@@ -68,7 +70,7 @@ class _Pooled:
 
     def __call__(self, batch: Batch) -> Tensor:
         """A vector for each sequence (B, D)."""
-        return SentenceVector(self.pooling, normalise=self.normalise)(self.mix(batch), batch.layout)
+        return sentence_vectors(self.mix(batch), batch.layout, self.pooling, normalise=self.normalise)
 
 
 Precision = Literal["float32", "int8", "binary"]
@@ -156,10 +158,10 @@ def embed(
     A text longer than the model is read in windows, and its vector is the mean (or maximum) over them, each window
     counting as many times as it has tokens of its own. What is cut off is cut before the vector is normalised.
     """
+    if model.family == "elmo":
+        return _embed_words(model, texts, vector, layers, combine, dimensions, progress)
     encoder, mix = model.encoder, mixed_layers(model.encoder, layers, combine)
-    width = int(encoder.width) * (len(layers) if combine == "concat" else 1)
-    kept = width if dimensions is None else dimensions
-    require(0 < kept <= width, f"dimensions={dimensions} cannot be kept of {width}", BadInput)
+    kept = _kept(int(encoder.width), layers, combine, dimensions)
 
     forward = _Pooled(mix, vector.pooling, vector.normalise)
 
@@ -175,9 +177,41 @@ def embed(
         encoder, forward, per_sequence, texts, prepare, batch_tokens=batch_tokens, progress=progress
     ):
         vectors = merged(ready.windows, pooled, join)
-        if dimensions is not None:
-            vectors = F.normalize(vectors[:, :kept], dim=-1) if vector.normalise else vectors[:, :kept]
-        found.append(vectors.numpy())
+        found.append(_cut(vectors, kept, vector).numpy())
+    return np.concatenate(found)
+
+
+def _kept(width: int, layers: Sequence[int], combine: Combine, dimensions: int | None) -> int:
+    """How many numbers a vector has in the end."""
+    width *= len(layers) if combine == "concat" else 1
+    kept = width if dimensions is None else dimensions
+    require(0 < kept <= width, f"dimensions={dimensions} cannot be kept of {width}", BadInput)
+    return kept
+
+
+def _cut(vectors: Tensor, kept: int, vector: SentenceVector) -> Tensor:
+    """The first numbers of vectors (texts, D); what is cut is of length 1 again where the whole was to be."""
+    if kept == vectors.shape[1]:
+        return vectors
+    return F.normalize(vectors[:, :kept], dim=-1) if vector.normalise else vectors[:, :kept]
+
+
+def _embed_words(
+    model: "Model",
+    texts: Iterable[str],
+    vector: SentenceVector,
+    layers: Sequence[int],
+    combine: Combine,
+    dimensions: int | None,
+    progress: Progress | None,
+) -> Vectors:
+    """ELMo's vectors of texts, pooled over their words; a text without any has the vector 0."""
+    kept = _kept(2 * model.config.hidden_size, layers, combine, dimensions)
+    found = [np.zeros((0, kept), np.float32)]
+    for one in token_vectors(model, texts, layers, combine, progress):
+        words = torch.from_numpy(one.vectors)
+        whole = vector(words, Packed.of([len(words)])) if len(words) else words.new_zeros(1, words.shape[1])
+        found.append(_cut(whole, kept, vector).numpy())
     return np.concatenate(found)
 
 
@@ -203,6 +237,8 @@ def token_vectors(
     progress: Progress | None = None,
 ) -> Iterator[TokenVectors]:
     """The token vectors of each text, in order; of a long text, each token's from the window where it sees most."""
+    if model.family == "elmo":
+        return _word_vectors(model, texts, layers, combine, progress)
     encoder, tokenizer = model.encoder, model.tokenizer
     forward = mixed_layers(encoder, layers, combine)
 
@@ -216,3 +252,15 @@ def token_vectors(
         return windows_of_texts(tokenizer, chunk, encoder.max_length)
 
     return starmap(result, read_windows(encoder, forward, per_token, texts, windows, progress))
+
+
+def _word_vectors(
+    model: "Model", texts: Iterable[str], layers: Sequence[int], combine: Combine, progress: Progress | None
+) -> Iterator[TokenVectors]:
+    """ELMo's tokens are words; layer 0 is what their letters say."""
+    require(len(layers) > 0, "no layers named; layers=[-1] is the last", BadInput)
+    for pieces, states in text_layers(model.network, model.tokenizer, texts):
+        mixed = mix_layers(states.unbind(1), layers, combine)
+        yield TokenVectors(tuple(pieces.tokens), tuple(pieces.offsets), mixed.numpy())
+        if progress is not None:
+            progress(1)

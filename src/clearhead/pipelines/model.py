@@ -22,7 +22,7 @@ from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOp
 from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
-from clearhead.hub.config import Description, read_config
+from clearhead.hub.config import TASKS, Description, read_config
 from clearhead.hub.remote import BUILT_IN, find, publish, unasked
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
@@ -63,10 +63,12 @@ _WRITING = {
 }
 # what a recurrent network can do, where it is not "translate or generate"
 _CAN = {
-    "elmo": "its vectors are given by pipelines.word_vectors.ContextualWords",
+    "elmo": "it gives vectors: clearhead embed, clearhead senses",
     "rnnlm": "it can generate",
     "word2vec": "its words are looked up with: clearhead vectors near",
 }
+# the uses of an encoder that one has all the same
+_GIVES = {"elmo": ("embed", "token_vectors", "senses")}
 
 
 @keywords
@@ -245,9 +247,17 @@ class Model:
         return cls(tell_capitals(checkpoint) if tokenizer is not None and tokenizer.tells_capitals else checkpoint)
 
     def with_head(
-        self, name: str, outputs: int, *, labels: Sequence[str] | None = None, problem: str | None = None
+        self,
+        name: str,
+        outputs: int,
+        *,
+        labels: Sequence[str] | None = None,
+        problem: str | None = None,
+        module: nn.Module | None = None,
     ) -> Model:
         """The same encoder under one new head, to be fine-tuned; a pooler that was trained before is kept.
+
+        A `module` of your own, called with hidden states and their layout, is a head under a name that no family uses.
 
         >>> list(model.with_head("classes", 3).network.heads)
         ['classes']
@@ -256,11 +266,16 @@ class Model:
         # what was measured of answers is for the head that it was found with; what learns tags here is taught words
         description = replace(own, labels=names, problem=problem, architecture=None, threshold=0.0, null_bias=0.0)
         description = replace(description, whole_words=name == "tags")
-        heads = fresh_heads(description.family, self.encoder, {name: outputs})
-        trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
-        for fresh in heads[name].modules():
-            if isinstance(fresh, Pooler) and trained:
-                fresh.load_state_dict(trained[0].state_dict())
+        if module is not None:
+            taken = f"{description.family} has a head {name!r} of its own; give yours another name"
+            require(name not in description.names.heads, taken, BadInput)
+            heads = {name: module}
+        else:
+            heads = fresh_heads(description.family, self.encoder, {name: outputs})
+            trained = [head for head in self.network.modules() if isinstance(head, Pooler)]
+            for fresh in heads[name].modules():
+                if isinstance(fresh, Pooler) and trained:
+                    fresh.load_state_dict(trained[0].state_dict())
         network = Network(self.encoder, heads).to(self.device).eval()
         # one vector per text is no longer what this model is for
         return Model(replace(self.checkpoint, description=description, network=network, sentence=None))
@@ -404,7 +419,9 @@ class Model:
         ('B-LOC', 'B-MISC', 'B-ORG')
         """
         if self.family in RECURRENT_FAMILIES:
-            raise WrongTask(self._lacks(use))
+            if skill is None and use in _GIVES.get(self.family, ()):
+                return self
+            raise WrongTask(self._lacks(use if skill is None else f"skill {skill}"))
         chosen = skill or self.uses.get(use)
         return self if chosen is None else self.skill(chosen)
 
@@ -648,8 +665,10 @@ class Model:
         """
         inner = skill is None and tuple(layers) != (-1,)
         one = self if inner and self.family not in RECURRENT_FAMILIES else self.able("embed", skill)
-        own = one.checkpoint.sentence or SentenceVector("mean")
-        vector = SentenceVector(pooling or own.pooling, normalise=own.normalise if normalise is None else normalise)
+        vector = one.checkpoint.sentence or SentenceVector("mean")
+        if pooling is not None or normalise is not None:
+            normalise = vector.normalise if normalise is None else normalise
+            vector = SentenceVector(pooling or vector.pooling, normalise=normalise)
         found = embed(one, listed(texts), vector, layers, combine, dimensions, batch_tokens, progress)
         vectors = quantise(found, precision, ranges)
         return vectors[0] if isinstance(texts, str) else vectors
@@ -816,7 +835,7 @@ class Model:
         [[0, 1], [2]]
         """
         self.able("senses")
-        given, depth = list(listed(texts)), len(getattr(self.encoder, "blocks", (self.encoder,)))
+        given, depth = list(listed(texts)), self.config.num_hidden_layers
         tokens = token_vectors(self, given, layers or range(-min(4, depth), 0))
         return senses(word, given, tokens, threshold=threshold, count=count)
 
@@ -835,9 +854,21 @@ class Model:
         """
         extra = self.checkpoint.description.extra
         # before there was a generation_config.json, config.json held its values
-        said, tasks = self.checkpoint.generation or extra, extra.get("task_specific_params")
+        said, tasks = self.checkpoint.generation or extra, extra.get(TASKS)
         own = tasks.get(task) if isinstance(tasks, dict) else None
         return Generator.of(self.network, self.tokenizer, {**said, **(own if isinstance(own, dict) else {})})
+
+    @property
+    def translation_suffix(self) -> str:
+        r"""What stands between a text and its translation, where a decoder alone learnt to translate; else nothing.
+
+        >>> clearhead.load("./my-gpt").translation_suffix
+        ''
+        """
+        tasks = self.checkpoint.description.extra.get(TASKS)
+        own = tasks.get("translation") if isinstance(tasks, dict) else None
+        suffix = own.get("suffix") if isinstance(own, dict) and not self.generator.sourced else None
+        return suffix if isinstance(suffix, str) else ""
 
     @property
     def writes(self) -> bool:
@@ -928,7 +959,14 @@ class Model:
         """
         generator, told = told_languages(self._writer("translate"), src_lang, tgt_lang)
         config = with_beams(options, generator.habits.usual())
-        found = rewrite(generator, texts, config, prefix=lambda text: told(text) + prefix, progress=progress)
+        found = rewrite(
+            generator,
+            texts,
+            config,
+            prefix=lambda text: told(text) + prefix,
+            suffix=self.translation_suffix,
+            progress=progress,
+        )
         return best_or_all(found, options)
 
     @renamed(**_WRITING)

@@ -1,11 +1,17 @@
 """What the uses give: a dataclass for each kind of result. Without torch, since clients of a service use them too."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Self
 
 from clearhead.io import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,47 @@ class Labelled(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged(Record):
+class WordTable:
+    """The words of a text before anybody looks at them: a row for each, `start`, `end`, `label` (of `names`), `score`.
+
+    An object for each word is most of what tagging in bulk takes beside the network.
+    """
+
+    text: str
+    names: Sequence[str]
+    rows: "NDArray[np.void]"
+
+    def labelled(self) -> tuple[Labelled, ...]:
+        """The words as objects.
+
+        A frozen dataclass takes three times as long to make by its own constructor, which sets one field after another
+        in Python; of a column of objects, each field is set for all of them by a loop in C.
+        """
+        made = [*map(object.__new__, repeat(Labelled, len(self.rows)))]
+        for spec, column in zip(fields(Labelled), zip(*self._fields(), strict=True), strict=False):
+            deque(map(getattr(Labelled, spec.name).__set__, made, column), maxlen=0)
+        return tuple(made)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """As JSON has them."""
+        names = [spec.name for spec in fields(Labelled)]
+        return [dict(zip(names, row, strict=True)) for row in self._fields()]
+
+    def _fields(self) -> Iterator[tuple[str, str, int, int, float]]:
+        text, names = self.text, self.names
+        return ((text[i:j], names[label], i, j, score) for i, j, label, score in self.rows.tolist())
+
+
+class _WithTable(Record):
+    """A place beside a result's fields, for its words as they are before anybody looks at them."""
+
+    __slots__ = ("_table",)
+
+    _table: WordTable
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged(_WithTable):
     """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
 
     Plain tags, such as parts of speech, make no entities: no word is outside.
@@ -69,9 +115,26 @@ class Tagged(Record):
     words: tuple[Labelled, ...]
     entities: tuple[Labelled, ...]
 
+    @classmethod
+    def of_table(cls, table: WordTable, entities: tuple[Labelled, ...]) -> Self:
+        """The same, whose words are made when they are first looked at."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_table", table)
+        object.__setattr__(made, "entities", entities)
+        return made
+
+    def __getattr__(self, name: str) -> Any:  # is asked for what is not there: the words, and what nobody knows
+        if name != "words":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        words = self._table.labelled()
+        object.__setattr__(self, "words", words)
+        return words
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("entities", "words")}
+        table = getattr(self, "_table", None)
+        words = table.to_dicts() if table is not None else [one.to_dict() for one in self.words]
+        return {"entities": [one.to_dict() for one in self.entities], "words": words}
 
 
 @dataclass(frozen=True, slots=True)

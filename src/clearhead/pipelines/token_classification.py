@@ -3,12 +3,9 @@
 # P pieces of the whole text · L labels
 
 import re
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import accumulate, pairwise, repeat
-from statistics import fmean
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -22,10 +19,11 @@ from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.pipelines.results import Labelled as Labelled
 from clearhead.pipelines.results import Tagged as Tagged
+from clearhead.pipelines.results import WordTable
 from clearhead.pipelines.runner import Prepared, per_token, read, read_windows, through
 from clearhead.text import Tokenizer, Window
 from clearhead.text.encoding import Span, room_for
-from clearhead.text.packed import Bools, Ints, PackedPieces, packed_spans, ranges, wrap_packed
+from clearhead.text.packed import Bools, Ints, PackedPieces, code_points, packed_spans, ranges, wrap_packed
 from clearhead.text.windows import cut
 
 if TYPE_CHECKING:
@@ -43,11 +41,12 @@ def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
     labels = np.array([names.index(part.label) for part in parts], np.int64)
     first = np.arange(len(parts)) == 0
     spans = np.array([(part.start, part.end) for part in parts], np.int64).reshape(-1, 2)
-    return tuple(entity for _, entity in _entities([text], first, spans, labels, [one.score for one in parts], names))
+    scores = np.array([part.score for part in parts])
+    return tuple(entity for _, entity in _entities([text], first, spans, labels, scores, names))
 
 
 def _entities(
-    texts: Sequence[str], first: Bools, spans: Ints, labels: Ints, scores: Sequence[float], names: Sequence[str]
+    texts: Sequence[str], first: Bools, spans: Ints, labels: Ints, scores: NDArray[np.floating], names: Sequence[str]
 ) -> Iterator[tuple[int, Labelled]]:
     """The entities of many texts, each with the number of its text, whose `first` part is marked."""
     if not len(labels):
@@ -62,9 +61,11 @@ def _entities(
     owners = (np.cumsum(first) - 1)[starts]
     # a piece may be nothing but a space, which belongs to no word: no entity
     inside &= spans[starts, 0] < spans[stops - 1, 1]
-    columns = (owners, starts, stops, spans[starts, 0], spans[stops - 1, 1], labels[starts])
-    for owner, i, j, start, end, label in zip(*(column[inside].tolist() for column in columns), strict=True):
-        yield owner, Labelled(texts[owner][start:end], types[label], start, end, fmean(scores[i:j]))
+    # sums of single floats are exact in double ones, whatever stands beside them
+    means = np.add.reduceat(scores, starts, dtype=np.float64) / (stops - starts)
+    columns = (owners, spans[starts, 0], spans[stops - 1, 1], labels[starts], means)
+    for owner, start, end, label, mean in zip(*(column[inside].tolist() for column in columns), strict=True):
+        yield owner, Labelled(texts[owner][start:end], types[label], start, end, mean)
 
 
 def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens: Callable[[str], bool]) -> list[slice]:
@@ -92,6 +93,13 @@ def join_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> list[i
 # Signs that are words of their own wherever they stand (1), and those that hold nothing together at the end of a word
 # (2): of these, which most signs are, nothing need be asked.
 _SIGNS = {**dict.fromkeys('!"#$%()*+;<=>?@[\\]^`{|}~', 1), **dict.fromkeys(",:-&/_", 2)}
+_ASCII = [chr(point) for point in range(128)]
+_KINDS = np.array([*(_SIGNS.get(one, 0) for one in _ASCII), 0], np.int8)
+# of a character beyond ASCII, which stands last in each table, all may be so
+_MAY_OPEN_WORD, _MAY_BE_SIGN, _MAY_BE_APOSTROPHE, _MAY_BE_DIGIT = (
+    np.array([*map(is_so, _ASCII), True])
+    for is_so in (str.isalnum, lambda one: not one.isalnum(), _APOSTROPHES.__contains__, str.isdigit)
+)
 
 
 def _opens_joined_word(texts: Sequence[str], pieces: PackedPieces) -> Bools:
@@ -104,19 +112,38 @@ def _opens_joined_word(texts: Sequence[str], pieces: PackedPieces) -> Bools:
     starts, ends = pieces.spans[units, 0], pieces.spans[np.append(units[1:], len(opens)) - 1, 1]
     touches = np.zeros(len(units) + 1, np.bool_)  # the unit before it, without a space between them
     touches[1:-1] = (owners[1:] == owners[:-1]) & (starts[1:] == ends[:-1])
-    signs = [texts[owner][start:end] for owner, start, end in _rows(owners, starts, ends)]
-    kinds = np.fromiter(map(_SIGNS.get, signs, repeat(0)), np.int8, len(signs))
-    asked = touches[:-1] & (kinds != 1) & (np.roll(kinds, 1) != 1) & (touches[1:] | (kinds != 2))
+    asked = np.flatnonzero(touches[:-1] & _may_hold(texts, owners, starts, ends, touches))
+    until = np.where(touches[asked + 1], np.append(ends, 0)[asked + 1], ends[asked])
     held, begin = -1, -1  # the last unit that belongs to the word before, and where that word begins
-    begins, stops, of, touching = starts.tolist(), ends.tolist(), owners.tolist(), touches.tolist()
-    for i in np.flatnonzero(asked).tolist():
-        begin = begin if held == i - 1 else i - 1
-        after = signs[i + 1] if touching[i + 1] else ""
-        if _holds(
-            texts[of[i]], (begins[begin], stops[i - 1]), (begins[i], stops[i]), signs[i - 1], after, begin == i - 1
-        ):
+    columns = (asked, owners[asked], starts[asked - 1], ends[asked - 1], starts[asked], ends[asked], until)
+    for i, owner, first, before, start, end, stop in _rows(*columns):
+        text, single = texts[owner], held != i - 1
+        begin = first if single else begin
+        if _holds(text, (begin, before), (start, end), text[first:before], text[end:stop], single):
             opens[units[i]], held = False, i
     return opens
+
+
+def _may_hold(texts: Sequence[str], owners: Ints, starts: Ints, ends: Ints, touches: Bools) -> Bools:
+    """Where `_holds` need be asked of a unit that touches the one before: all that it may say yes to, and few others.
+
+    Of many texts, most signs are told by their characters alone, for all at once.
+    """
+    points, begins = code_points(texts)
+    codes = np.minimum(np.append(points, (0, 0)), len(_ASCII))  # two more, for what stands before a first character
+    places, full = begins[owners] + starts, ends > starts
+    code = np.where(full, codes[places], 0)
+    before, earlier = codes[places - 1], codes[places - 2]  # of the first units of a text, which touch none, anything
+    alone = ends - starts == 1
+    kind = np.where(alone, _KINDS[code], 0)
+    word, sign = _MAY_OPEN_WORD[code], _MAY_BE_SIGN[code]
+    follows = touches[1:] & np.roll(word, -1)
+    initial = np.roll(alone, 1) | (earlier == ord("."))
+    opens_sign = np.roll(word, 1) & (follows | ((code == ord(".")) & (initial | _MAY_BE_DIGIT[before])))
+    negated = _MAY_BE_APOSTROPHE[code] & ((before == ord("n")) | (before == ord("N")))
+    joins = (sign & opens_sign) | negated
+    may = joins | _MAY_BE_APOSTROPHE[before] | (word & np.roll(sign & joins, 1))
+    return may & (kind != 1) & (np.roll(kind, 1) != 1) & (touches[1:] | (kind != 2))
 
 
 def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:
@@ -231,6 +258,8 @@ def _pieces(tokenizer: Tokenizer, chunk: Sequence[Given], *, parted: bool) -> Pa
     return PackedPieces.joined_texts([plain, split]).take(np.argsort(order, kind="stable"))
 
 
+# a word in the table that `Tagged` makes objects of when they are looked at
+_WORD = np.dtype([("start", np.int32), ("end", np.int32), ("label", np.int32), ("score", np.float32)])
 _BLOCK = 16_384  # pieces whose results are made at a time: few enough that they do not fill the memory
 
 
@@ -267,7 +296,8 @@ def _tagged(
     spans = np.stack([pieces.spans[firsts, 0], pieces.spans[lasts, 1]], 1)
     owners = pieces.owners[firsts]
     best, places = (column.numpy() for column in scores[torch.from_numpy(firsts)].max(-1))
-    words = _labelled(texts, owners, spans, places, best, names)
+    words = np.empty(len(firsts), _WORD)
+    words["start"], words["end"], words["label"], words["score"] = spans[:, 0], spans[:, 1], places, best
     bounds = np.searchsorted(owners, np.arange(len(texts) + 1)).tolist()  # of the words of each text
     found: list[list[Labelled]] = [[] for _ in texts]
     if not plain:
@@ -279,11 +309,13 @@ def _tagged(
         first = np.diff(owners, prepend=-1) != 0
         numbers = owners[first].tolist()  # of the texts that have pieces
         some = [texts[number] for number in numbers]
-        for number, entity in _entities(some, first, spans, places, best.tolist(), names):
+        for number, entity in _entities(some, first, spans, places, best, names):
             found[numbers[number]].append(entity)
+    named = (*names, OUTSIDE)
     for number, (one, start, stop) in enumerate(zip(given, bounds, bounds[1:], strict=False)):
-        own = words[start:stop]
-        yield Tagged(tuple(own) if isinstance(one, str) else _as_given(one, own), tuple(found[number]))
+        own = words[start:stop].copy()  # or one result that is kept would keep the words of many
+        rows = own if isinstance(one, str) else _as_given(one, own, outside=len(names))
+        yield Tagged.of_table(WordTable(texts[number], named, rows), tuple(found[number]))
 
 
 def _word_rows(scores: Tensor, firsts: Ints, strategy: Strategy) -> Tensor:
@@ -294,23 +326,6 @@ def _word_rows(scores: Tensor, firsts: Ints, strategy: Strategy) -> Tensor:
     for word, start, stop in _rows(several, firsts[several], stops[several]):
         rows[word] = word_scores(scores[start:stop], strategy)
     return rows
-
-
-def _labelled(
-    texts: Sequence[str], owners: Ints, spans: Ints, labels: Ints, scores: NDArray[np.float32], names: Sequence[str]
-) -> list[Labelled]:
-    """The words of many texts, from columns.
-
-    A frozen dataclass takes three times as long to make by its own constructor, which sets one field after another in
-    Python; of a long column of objects, each field is set for all of them by a loop in C.
-    """
-    starts, ends = spans[:, 0].tolist(), spans[:, 1].tolist()
-    written = [texts[owner][start:end] for owner, start, end in zip(owners.tolist(), starts, ends, strict=True)]
-    columns = (written, [names[label] for label in labels.tolist()], starts, ends, scores.tolist())
-    made = [*map(object.__new__, repeat(Labelled, len(starts)))]
-    for spec, column in zip(fields(Labelled), columns, strict=True):
-        deque(map(getattr(Labelled, spec.name).__set__, made, column), maxlen=0)
-    return made
 
 
 Read = tuple[Given, list[Window], list[Tensor]]
@@ -341,15 +356,17 @@ def words_of(given: str | Sequence[str], windows: Sequence[Window]) -> tuple[lis
     return spans, join_words(given, spans, owners) if isinstance(given, str) else owners
 
 
-def _as_given(words: Sequence[str], found: Sequence[Labelled]) -> tuple[Labelled, ...]:
-    """One entry for each word that was given: what the tokenizer makes nothing of is outside, with score 0."""
-    ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
-    by_word = {bisect_right(ends, one.start): one for one in reversed(found)}
-    outside = Labelled("", OUTSIDE, 0, 0, 0.0)
-    return tuple(
-        replace(by_word.get(i, outside), text=word, start=end - len(word), end=end)
-        for i, (word, end) in enumerate(zip(words, ends, strict=True))
-    )
+def _as_given(words: Sequence[str], found: NDArray[np.void], outside: int) -> NDArray[np.void]:
+    """One row for each word that was given: what the tokenizer makes nothing of is outside, with score 0."""
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    ends = np.cumsum(lengths + 1) - 1
+    rows = np.zeros(len(words), _WORD)
+    rows["label"] = outside
+    owners = np.searchsorted(ends, found["start"], side="right")
+    there = np.flatnonzero(owners < len(words))[::-1]  # some tokenizers make a piece of no text at all
+    rows[owners[there]] = found[there]  # of several in one word, the first counts, which comes last here
+    rows["start"], rows["end"] = ends - lengths, ends
+    return rows
 
 
 def word_scores(pieces: Tensor, strategy: str) -> Tensor:

@@ -101,11 +101,11 @@ def rewrite(
 
     The prefix may depend on the text. A chunk may become twice as long as the next power of two, or have
     `max_new_tokens`. Of several sequences of each chunk, the second ones make the second text. A decoder alone goes on
-    from the chunk and a `suffix`.
+    from the chunk and a `suffix`; half of its positions are for what it writes, unless `max_new_tokens` are.
     """
     if not suffix:
         check_reads(generator)
-    new = 0 if generator.sourced else max_new_tokens or 0
+    new = 0 if generator.sourced else max_new_tokens or (generator.positions or 0) // 2
     rngs = config.rngs()
 
     @cache
@@ -193,21 +193,30 @@ def check_reads(generator: Generator) -> None:
 
 
 def translate_texts(
-    network: Any, tokenizer: Tokenizer, texts: Sequence[str], *, num_beams: int = 1, max_tokens: int = SOURCE_TOKENS
+    network: Any,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    num_beams: int = 1,
+    max_tokens: int = SOURCE_TOKENS,
+    suffix: str = "",
 ) -> list[str]:
     """Translate each text, which should be a sentence, as it is; one beam is greedy.
 
-    A source of more than `max_tokens` is cut there, as in training.
+    A source of more than `max_tokens` is cut there, as in training. A decoder alone goes on from it and the `suffix`.
     """
     generator = Generator.of(network, tokenizer)
     languages = tokenizer.languages
     if languages is not None and languages.target is not None:
         generator = generator.between(None, None)
     before, after = generator.around or ((), (generator.end,))
+    if not generator.sourced:
+        before, after = tokenizer.template.around_text[0], tuple(tokenizer.ids_batch([suffix])[0])
     read = [[*before, *ids[:max_tokens], *after] for ids in tokenizer.ids_batch(list(texts))]
     limits = [_enough_for(len(ids)) for ids in read]
     written = generator.write(read, limits, GenerationConfig(num_beams=num_beams))
-    return [tokenizer.decode(best.tokens) for best, *_ in written]
+    found = [tokenizer.decode(best.tokens) for best, *_ in written]
+    return [one.strip() for one in found] if suffix else found
 
 
 def _enough_for(length: int) -> int:

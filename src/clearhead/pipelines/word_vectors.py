@@ -9,14 +9,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from clearhead.data.batch import chunks
 from clearhead.errors import BadInput, WrongTask, renamed, require
 from clearhead.hub.checkpoint import recurrent_checkpoint
 from clearhead.hub.config import read_config
 from clearhead.models.elmo import Elmo
 from clearhead.models.word2vec import Word2Vec
-from clearhead.nn.embeddings import spell
-from clearhead.nn.layout import Packed
+from clearhead.pipelines.elmo import sentence_layers
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 
@@ -92,9 +90,6 @@ class WordVectors(_Saved):
         return ids[0]
 
 
-_SENTENCES = 64  # run at a time
-
-
 class ContextualWords(_Saved):
     """ELMo, which reads any word, since it reads letters."""
 
@@ -102,23 +97,6 @@ class ContextualWords(_Saved):
     family = "elmo"
     refusal = "{folder} is {family}, not elmo; train one with: clearhead pretrain --family elmo"
 
-    @torch.inference_mode()
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Read sentences that are split into words: (W, K, 2 D) for each, the letters' own layer first."""
-        empty = next((i for i, words in enumerate(sentences) if not words), None)
-        require(empty is None, f"sentence {empty} has no words", BadInput)
-        by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-        found: dict[int, Tensor] = {}
-        for chosen in chunks(by_length, _SENTENCES):
-            states = self._run([sentences[i] for i in chosen])
-            found |= dict(zip(chosen, states, strict=True))
-        return [found[i] for i in range(len(sentences))]
-
-    def _run(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
-        """Put begin and end round each sentence, as in training, and take them off again."""
-        begin, end = self.tokenizer.special["cls"], self.tokenizer.special["sep"]
-        words = [word for sentence in sentences for word in (begin, *sentence, end)]
-        device = self.network.spelling.device
-        layout = Packed.of([len(sentence) + 2 for sentence in sentences], device)
-        states = self.network.states(spell(words, self.network.config.max_characters).to(device), layout)
-        return [one[1:-1] for one in layout.split(states)]
+        return sentence_layers(self.network, self.tokenizer, sentences)

@@ -75,6 +75,7 @@ class ChildProcess(ABC, Generic[Heard]):
         self._decoder = decoder
         self._silent = silent
         self._process: asyncio.subprocess.Process | None = None
+        self._spare: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._ready = asyncio.Event()
         self._heard = 0.0
         self._dismissed = False  # it was ended on purpose
@@ -118,6 +119,17 @@ class ChildProcess(ABC, Generic[Heard]):
         self._end()
         if self._process is not None:
             await self._process.wait()
+        if self._spare is not None:
+            with suppress(OSError):
+                spare = await self._spare
+                with suppress(ProcessLookupError):
+                    spare.kill()
+                await spare.wait()
+
+    def prepare(self) -> None:
+        """Start another child that takes over at once when this one is lost, if there is none yet."""
+        if self._spare is None:
+            self._spare = asyncio.create_task(self._started())
 
     def replace(self) -> None:
         """End this child whatever it does; another is started in its place."""
@@ -132,7 +144,10 @@ class ChildProcess(ABC, Generic[Heard]):
 
     def say(self, message: msgspec.Struct) -> None:
         """Tell the child something. Raises `Lost`, or OverflowError for a number that MessagePack has not."""
-        process = self._process
+        self._tell(self._process, message)
+
+    @staticmethod
+    def _tell(process: asyncio.subprocess.Process | None, message: msgspec.Struct) -> None:
         if process is None or process.stdin is None or process.stdin.is_closing():
             raise Lost
         process.stdin.write(frame(message))
@@ -143,16 +158,12 @@ class ChildProcess(ABC, Generic[Heard]):
         while self.failed is None:
             await asyncio.sleep(pause)
             self._dismissed = False
-            command = [sys.executable, "-c", f"from {self._module} import main; main()"]
-            pipe = asyncio.subprocess.PIPE
-            # many threads that allocate make glibc keep an arena for each, and what is freed there stays
-            environment = {"MALLOC_ARENA_MAX": "2", **os.environ}
+            spare, self._spare = self._spare, None
             try:
-                self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, env=environment)
+                self._process = await (spare or self._started())
             except OSError as error:
                 self.failed = f"{self.name} cannot be started: {error}"
                 return
-            self.say(self._first)
             watch = asyncio.create_task(self._watch())
             lived = False
             try:
@@ -165,6 +176,15 @@ class ChildProcess(ABC, Generic[Heard]):
             self.lose()
             # one that dies before it can be asked is given time
             pause = 0.0 if lived else min(max(2 * pause, 0.1), _LONGEST_PAUSE)
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        command = [sys.executable, "-c", f"from {self._module} import main; main()"]
+        pipe = asyncio.subprocess.PIPE
+        # many threads that allocate make glibc keep an arena for each, and what is freed there stays
+        environment = {"MALLOC_ARENA_MAX": "2", **os.environ}
+        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, env=environment)
+        self._tell(process, self._first)
+        return process
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None  # noqa: S101

@@ -292,7 +292,8 @@ def _made_for(model: Model) -> set[str]:
 def _writing(model: Model) -> list[str]:
     if not model.writes:
         return []
-    return ["generate", *(["translate", "summarise"] if model.generator.sourced else ["summarise"])]
+    translates = model.generator.sourced or model.translation_suffix
+    return ["generate", *(["translate", "summarise"] if translates else ["summarise"])]
 
 
 def _id(name: str) -> str:

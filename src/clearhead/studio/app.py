@@ -20,7 +20,17 @@ from clearhead.serve.waiting import for_client
 from clearhead.studio.pages import ENTRIES
 from clearhead.studio.registry import Registry
 from clearhead.studio.security import HOSTS, BodyTooLarge, SecurityMiddleware, read_object
-from clearhead.studio.worker import DEADLINE, Backend, Failure, Late, StudioProcess, Unavailable, Wanted, as_json
+from clearhead.studio.worker import (
+    DEADLINE,
+    Backend,
+    Failure,
+    Late,
+    StudioProcess,
+    TooLong,
+    Unavailable,
+    Wanted,
+    as_json,
+)
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STATUS = {NotFound: 404, BodyTooLarge: 413, Failure: 500, Unavailable: 503, Late: 504}
@@ -135,7 +145,7 @@ class Studio:
         try:
             page = await self._answered(request, "html")
         except ClearheadError as error:
-            page, status = message_page(str(error)), _status(error)
+            page, status = message_page(str(error), **_offer(error)), _status(error)
         # what may run in it, the page says itself
         return HTMLResponse(page, status, {"content-security-policy": "frame-ancestors 'self'"})
 
@@ -166,9 +176,13 @@ def _status(error: ClearheadError) -> int:
     return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
 
 
+def _offer(error: ClearheadError) -> dict[str, Any]:
+    return {"shorter": error.shorter} if isinstance(error, TooLong) and error.shorter else {}
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, ClearheadError):
-        return Answered({"error": str(error)}, _status(error))
+        return Answered({"error": str(error), **_offer(error)}, _status(error))
     if isinstance(error, HTTPException):
         return Answered({"error": error.detail}, error.status_code)
     if isinstance(error, ClientDisconnect):

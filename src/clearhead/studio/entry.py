@@ -73,6 +73,7 @@ class Entry:
     needs: Literal["model", "two models", "maybe model", "runs", "nothing"] = "model"
     head: str | None = None  # of the network, without which it cannot work
     use: str | None = None  # for which there is a built-in model of its own
+    tokens: int | None = None  # that it shows of a text
 
     @property
     def kind(self) -> str:
@@ -94,6 +95,7 @@ class Entry:
             "needs": self.needs,
             "head": self.head,
             "use": self.use,
+            "tokens": self.tokens,
             "fields": [asdict(field) for field in self.fields],
             "examples": [{"skill": None, "model": None, "expects": None, **example} for example in self.examples],
         }

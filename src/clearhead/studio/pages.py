@@ -8,20 +8,23 @@ import torch
 
 from clearhead.data.batch import Batch
 from clearhead.data.documents import Document
-from clearhead.errors import BadInput, InputTooLong, NotFound, require
+from clearhead.errors import BadInput, NotFound, require
+from clearhead.inside.attention_view import LIMIT as ATTENTION_LIMIT
 from clearhead.inside.attribution import Use
 from clearhead.inside.block_view import one_block
+from clearhead.inside.bottleneck import bottleneck
 from clearhead.inside.by_hand import by_hand
-from clearhead.inside.decoding import LIMIT as MAX_NEW_TOKENS
 from clearhead.inside.decoding import decoding
+from clearhead.inside.difference import LIMIT as DIFFERENCE_LIMIT
 from clearhead.inside.difference import difference
 from clearhead.inside.faithfulness import why
 from clearhead.inside.heads_view import heads_on_top
+from clearhead.inside.input_view import LIMIT as INPUT_LIMIT
 from clearhead.inside.input_view import MAX_POSITIONS, position_tables, summed_input
 from clearhead.inside.layers import through_layers
 from clearhead.inside.lecture_tables import lecture_tables
 from clearhead.inside.model_view import whole_model
-from clearhead.inside.page import View, rounded
+from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.inside.pretraining_view import pretraining
 from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import senses_of
@@ -30,8 +33,6 @@ from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
 from clearhead.studio.entry import Entry, Field
-
-WHY_TOKENS = 128  # with the built-in model some 35 s on one core, half of the deadline
 
 
 def _attention(model: Model, text: str, pair: str | None) -> View:
@@ -58,12 +59,8 @@ def lines_of(text: str | None) -> list[str]:
 
 
 def _why(model: Model, text: str, pair: str | None, use: Use | None, target: str | None) -> View:
-    tokens = len(model.tokenizer.encode(text, pair))
-    told = (
-        f"the text has {tokens} tokens, and this page reads it anew for each of them, so it takes at most {WHY_TOKENS}"
-    )
-    todo = "give a part of it, or let `clearhead look why` take its time"
-    require(tokens <= WHY_TOKENS, f"{told}; {todo}", InputTooLong)
+    todo = "it reads the text anew for each of them; give a part of it, or let `clearhead look why` take its time"
+    check_length(len(model.tokenizer.encode(text, pair)), LIMIT, todo)
     return why(model, text, pair, use=use, target=target)
 
 
@@ -157,7 +154,6 @@ def _translate(
 
 
 TEXT = Field("text", "Text", "text", required=True)
-WHY_TEXT = Field("text", f"Text (with the second one, at most {WHY_TOKENS} tokens)", "text", required=True)
 PAIR = Field("pair", "Second text (if any)", "text")
 WORD = Field("word", "Word", required=True)
 TEXTS = Field("texts", "Texts with the word, one a line", "text", required=True)
@@ -171,11 +167,12 @@ OWN_TOKEN = Field("token", "Token: a word, or its number (else a telling one)")
 OWN_LAYER = Field("layer", "Layer (else the most telling)", "number")
 OWN_HEAD = Field("head", "Head (else the most telling)", "number")
 OWN_TEXTS_OF_HEADS = Field("text", "Text (else the lectures')", "text")
+NUMBERS = Field("text", "Numbers from 21 to 99 that do not end in 0", default="43 27 81 96")
 SWAPPED = Field("text", "Text of which two words change places (needs a model)", "text")
 USE = Field("use", "Of what", choices=("classify", "answer", "fill", "follows"))
 TARGET = Field("target", "Explain another answer (if any)")
 DRAWN_BEAMS = Field("beams", "Beams", "number", default=3, least=1, most=8)
-DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=MAX_NEW_TOKENS)
+DRAWN_TOKENS = Field("longest", "New tokens", "number", default=32, least=1, most=LIMIT)
 BEAMS = Field("beams", "Beams (1 is greedy; else the model's own way)", "number", least=1, most=16)
 SEED = Field("seed", "Seed, where the model samples (else its own)", "number", most=10**9 - 1)
 SRC_LANG = Field("src_lang", "From, by its code (else the language of the text)")
@@ -196,7 +193,14 @@ METHOD = Field("method", "By", choices=("hybrid", "vectors", "bm25"), default="h
 SENTENCES = Field("sentences", "Sentences", "number", default=3, least=1, most=50)
 
 PAGES = (
-    Entry("/look/model", "What does the whole model do to a text?", whole_model, (TEXT, PAIR), title="The whole model"),
+    Entry(
+        "/look/model",
+        "What does the whole model do to a text?",
+        whole_model,
+        (TEXT, PAIR),
+        title="The whole model",
+        tokens=LIMIT,
+    ),
     Entry(
         "/look/qkv",
         "What are queries, keys and values?",
@@ -204,14 +208,35 @@ PAGES = (
         (OWN_TEXT, OWN_TOKEN, OWN_LAYER, OWN_HEAD),
         title="Q·K·V",
         needs="maybe model",
+        tokens=LIMIT,
     ),
     Entry("/look/by-hand", "How does attention compute?", by_hand, title="By hand", needs="nothing"),
-    Entry("/look/input", "What does a model read?", summed_input, (TEXT, PAIR)),
-    Entry("/look/positions", "How is a position written?", position_tables, (POSITIONS, SWAPPED), needs="maybe model"),
-    Entry("/look/attention", "Who looks at whom?", _attention, (TEXT, PAIR)),
-    Entry("/look/step", "What does one head do to one token?", _step, (TEXT, TOKEN, LAYER, HEAD), title="One token"),
+    Entry("/look/input", "What does a model read?", summed_input, (TEXT, PAIR), tokens=INPUT_LIMIT),
     Entry(
-        "/look/pretraining", "How is a model pre-trained?", pretraining, (TEXT,), title="Pre-training", head="masked_lm"
+        "/look/positions",
+        "How is a position written?",
+        position_tables,
+        (POSITIONS, SWAPPED),
+        needs="maybe model",
+        tokens=INPUT_LIMIT,
+    ),
+    Entry("/look/attention", "Who looks at whom?", _attention, (TEXT, PAIR), tokens=ATTENTION_LIMIT),
+    Entry(
+        "/look/step",
+        "What does one head do to one token?",
+        _step,
+        (TEXT, TOKEN, LAYER, HEAD),
+        title="One token",
+        tokens=LIMIT,
+    ),
+    Entry(
+        "/look/pretraining",
+        "How is a model pre-trained?",
+        pretraining,
+        (TEXT,),
+        title="Pre-training",
+        head="masked_lm",
+        tokens=LIMIT,
     ),
     Entry(
         "/look/heads",
@@ -219,11 +244,12 @@ PAGES = (
         heads_on_top,
         (OWN_TEXTS_OF_HEADS, PAIR),
         title="Heads on top",
+        tokens=LIMIT,
     ),
-    Entry("/look/block", "What does one block do?", one_block, (TEXT, PAIR, LAYER), title="One block"),
-    Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR)),
+    Entry("/look/block", "What does one block do?", one_block, (TEXT, PAIR, LAYER), title="One block", tokens=LIMIT),
+    Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR), tokens=LIMIT),
     Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Senses"),
-    Entry("/look/why", "Why this answer?", _why, (WHY_TEXT, PAIR, USE, TARGET), title="Why this answer"),
+    Entry("/look/why", "Why this answer?", _why, (TEXT, PAIR, USE, TARGET), title="Why this answer", tokens=LIMIT),
     Entry(
         "/look/decoding",
         "How does a model write?",
@@ -232,6 +258,14 @@ PAGES = (
         title="Decoding",
         head="causal_lm",
         use="translate",
+        tokens=LIMIT,
+    ),
+    Entry(
+        "/look/bottleneck",
+        "What does one vector hold?",
+        bottleneck,
+        (NUMBERS,),
+        needs="nothing",
     ),
     Entry("/look/tables", "How good are such models?", lecture_tables, title="Tables of the lectures", needs="nothing"),
     Entry(
@@ -240,6 +274,7 @@ PAGES = (
         difference,
         (TEXT, PAIR, OTHER, OTHER_PAIR),
         needs="two models",
+        tokens=DIFFERENCE_LIMIT,
     ),
     Entry("/look/runs", "How is training going?", _runs, needs="runs"),
     Entry(

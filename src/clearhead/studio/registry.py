@@ -9,9 +9,10 @@ from typing import Any
 
 from clearhead.errors import NotFound, require
 from clearhead.hub.remote import in_the_box, unasked
+from clearhead.inside.decoding import told_target
 from clearhead.inside.page import View
 from clearhead.pipelines.model import Model, load
-from clearhead.studio.entry import Answer, Entry, parse
+from clearhead.studio.entry import MAX_CHARACTERS, Answer, Entry, parse
 
 CACHED = 4  # views; one of a long text takes megabytes
 
@@ -82,6 +83,18 @@ class Registry:
         parts += [f"“{_short(str(values[name]))}”" for name in texts if values[name]]
         return " · ".join([*dict.fromkeys(parts), f"{date.today().isoformat()}", "clearhead"])
 
+    def shorter(self, entry: Entry, given: Mapping[str, object]) -> dict[str, str]:
+        """The texts of a request that a picture refused, cut at the end of a word so that it shows them."""
+        chosen, values = _apart(entry, given)
+        with self._lock:
+            model = self._model_for(entry, *chosen[0])
+        if model is None or entry.tokens is None:
+            return {}
+        most = min(entry.tokens, _positions(model))
+        sides = [("text", "pair"), ("other", "other_pair")]
+        cut = {side: _cut(model, values.get(side[0]), values.get(side[1]), most) for side in sides}
+        return {name: text for side in sides for name, text in zip(side, cut[side], strict=True) if text}
+
     def _model_for(self, entry: Entry, name: object, skill: object) -> Model | None:
         try:
             return self._model(name or self._default(entry), skill)
@@ -133,6 +146,33 @@ def _apart(entry: Entry, given: Mapping[str, object]) -> tuple[list[tuple[object
     if entry.needs == "two models":
         chosen.append((wanted.pop("model_b", None), wanted.pop("skill_b", None)))
     return chosen, parse(entry.fields, wanted)
+
+
+def _positions(model: Model) -> int:
+    if not model.writes:
+        return int(model.encoder.max_length)
+    positions = model.generator.positions
+    return MAX_CHARACTERS if positions is None else positions
+
+
+def _cut(model: Model, first: str | None, second: str | None, most: int) -> tuple[str | None, str | None]:
+    """One or two texts with at most so many tokens; of two, the longer loses words."""
+    if not first:
+        return first, second
+    encoding = model.tokenizer.encode(first, second)
+    length = len(encoding)
+    if model.writes:  # a translator reads the language before the text
+        length = len(model.generator.ids([told_target(model.generator, first)])[0])
+    if length <= most:
+        return first, second
+    which = max(range(len(encoding.parts)), key=lambda one: len(encoding.parts[one]))
+    part = encoding.parts[which]
+    end = part.stop - (length - most)
+    while end > part.start and encoding.words[end] == encoding.words[end - 1]:
+        end -= 1
+    last = encoding.offsets[end - 1] if end > part.start else None
+    kept = ((first, second or "")[which])[: last[1]] if last else None
+    return (kept, second) if which == 0 else (first, kept)
 
 
 def _short(text: str, most: int = 160) -> str:

@@ -1,6 +1,7 @@
 """The process in which the studio computes, one request after another, apart from the one that speaks HTTP.
 
-Whatever takes too long, or whose page was closed, ends with its process; what waits behind it is computed by the next.
+Whatever takes too long, or whose page was closed, ends with its process; what waits behind it is computed by the next,
+which was started beforehand.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, NotFound
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, NotFound
 from clearhead.inside.page import View, message_page
 from clearhead.serve.process import ChildProcess, Lost, frame, pipes, read
 from clearhead.studio.pages import ENTRIES
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE = 60.0  # seconds in which a page must be computed
 _START = 120.0  # seconds in which a process must have started
-_SHORT = 2.0  # seconds; another process takes longer to start, so what is done by then is not worth ending one
+_SHORT = 0.5  # seconds; what is done by then is not worth ending a process
 Wanted = Literal["about", "data", "html"]
 
 
@@ -43,6 +44,14 @@ class Unavailable(ClearheadError):
 
 class Failure(ClearheadError):
     """A request at which the studio failed by a fault of its own."""
+
+
+class TooLong(BadInput):
+    """A text that is too long for a picture, with a `shorter` one for each field that would do."""
+
+    def __init__(self, message: str, shorter: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.shorter = dict(shorter)
 
 
 # what is said to the worker
@@ -79,8 +88,9 @@ class Told(msgspec.Struct, tag="told"):
 class Refused(msgspec.Struct, tag="refused"):
     """Why it cannot be told."""
 
-    kind: Literal["not_found", "bad", "failed", "lost"]
+    kind: Literal["not_found", "bad", "failed", "lost", "too_long"]
     message: str
+    shorter: dict[str, str] = {}  # of what is too long
 
 
 Heard = Ready | Told | Refused
@@ -105,7 +115,10 @@ def compute(registry: Registry, wanted: Wanted, path: str, given: Mapping[str, o
     """Answer a request."""
     if wanted == "about":
         return as_json(registry.about(given.get("model"), given.get("skill"), ENTRIES.get(path)))
-    found = registry.answer(ENTRIES[path], given)
+    try:
+        found = registry.answer(ENTRIES[path], given)
+    except InputTooLong as error:
+        raise TooLong(str(error), registry.shorter(ENTRIES[path], given)) from None
     if wanted == "data":
         return as_json(found.data if isinstance(found, View) else found)
     if not isinstance(found, View):
@@ -143,6 +156,8 @@ def _listen(heard: BinaryIO, asked: "queue.SimpleQueue[Ask]") -> None:
 def _answer(registry: Registry, ask: Ask) -> Told | Refused:
     try:
         return Told(compute(registry, ask.wanted, ask.path, json.loads(ask.given)))
+    except TooLong as error:
+        return Refused("too_long", _plain(error), error.shorter)
     except NotFound as error:
         return Refused("not_found", _plain(error))
     except ClearheadError as error:
@@ -266,8 +281,11 @@ class StudioProcess(ChildProcess[Heard]):
             told = f"this took more than {self._deadline:g} s and was ended"
             _refuse(job, Late(f"{told}; give a shorter text, or start with a longer --timeout"))
             return
+        self.prepare()  # so that the next page that is slow, or was closed, costs those behind it nothing
         message = reply.result()
-        if isinstance(message, Refused):
+        if isinstance(message, Refused) and message.kind == "too_long":
+            _refuse(job, TooLong(message.message, message.shorter))
+        elif isinstance(message, Refused):
             _refuse(job, _ERRORS[message.kind](message.message))
         elif not job.content.done():
             job.content.set_result(message.content)

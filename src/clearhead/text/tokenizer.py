@@ -32,6 +32,7 @@ _SPECIAL_NAMES = {
     "sep": ("[SEP]", "<sep>", "</s>", "<|endoftext|>"),
     "mask": ("[MASK]", "<mask>"),
 }
+_SHORT = 2_000  # characters of several texts that one thread reads sooner than several would begin
 _CAPITALS = "tells_capitals"  # in tokenizer_config.json; other libraries do not know it
 _MOST_IDS = 2**24
 ANY_CLASS = "PreTrainedTokenizerFast"  # transformers' name for a tokenizer that is all in tokenizer.json
@@ -387,8 +388,9 @@ class Tokenizer:
 
     def _run(self, chunks: list[str], *, offsets: bool = True) -> list[tokenizers.Encoding]:
         with explained(BadCheckpoint, "The tokenizer cannot write this text ({}); its files are incomplete."):
-            if len(chunks) == 1:  # keeps the library's threads asleep, which a later fork would complain about
-                return [self._library.encode(chunks[0], add_special_tokens=False)]
+            # to wake the library's threads takes longer than a few short texts, and a later fork would complain of them
+            if len(chunks) == 1 or sum(map(len, chunks)) <= _SHORT:
+                return [self._library.encode(chunk, add_special_tokens=False) for chunk in chunks]
             run = self._library.encode_batch if offsets else self._library.encode_batch_fast
             return run(chunks, add_special_tokens=False)
 

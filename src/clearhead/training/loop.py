@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
-from clearhead.data.rng import BatchSource
+from clearhead.data.rng import BatchSource, Phases
 from clearhead.errors import BadInput, ClearheadError, require
 from clearhead.nn.hooks import evaluating
 from clearhead.training.checkpoint import CheckpointManager, OnSave, State
@@ -157,6 +157,8 @@ def train(
             progress = budget.progress(state)
             rate = settings.learning_rate * schedule(settings.schedule, progress, settings.warmup)
             count = budget.micro_batches(state, progress)
+            if isinstance(source, Phases):
+                batches.turn_to(source.at(progress))
             shares = _load(batches, ranks, state.index, count, parts)
             tokens, *totals = _totals(task, shares, ranks)
             found, state.pieces = backprop.run(shares, dict(zip(task.weights, totals, strict=True)), state.pieces)
@@ -353,6 +355,11 @@ class Prefetch:
     def __exit__(self, *_error: object) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
+    def turn_to(self, source: BatchSource) -> None:
+        """Take the batches to come from another source; those of this one that were begun are dropped."""
+        if source is not self._source:
+            self._source, self._coming = source, {}
+
     def take(self, wanted: Iterable[int], expected: Iterable[int] = ()) -> list[Batch]:
         """Give batches by number and start on those expected next; a wrong guess costs time, nothing else."""
         now = [self._begin(index) for index in wanted]
@@ -360,10 +367,10 @@ class Prefetch:
         return [future.result() for future in now]
 
     def _begin(self, index: int) -> Future[Batch]:
-        return self._coming.get(index) or self._thread.submit(self._make, index)
+        return self._coming.get(index) or self._thread.submit(self._make, self._source, index)
 
-    def _make(self, index: int) -> Batch:
-        batch = self._source.batch(index)
+    def _make(self, source: BatchSource, index: int) -> Batch:
+        batch = source.batch(index)
         return batch.map(Tensor.pin_memory) if self._pin else batch
 
 

@@ -1,12 +1,12 @@
-"""What a run tells: metrics.jsonl and a curve, progress on stderr, TensorBoard; and whether a step is bad."""
+"""What a run tells: metrics.jsonl and a curve, progress on stderr, trackers; and whether a step is bad."""
 
 import json
+import logging
 import math
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,26 +16,34 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import Tensor
 
-from clearhead.errors import BadInput, NotFound
+from clearhead.errors import BadInput, ClearheadError
+from clearhead.training.trackers import Tracker
+
+log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
-METRICS, CURVE, BOARD = "metrics.jsonl", "curve.svg", "tensorboard"
+METRICS, CURVE = "metrics.jsonl", "curve.svg"
 MEASURED = "evaluation/"  # before the names of what an evaluation gives
 _A_LINE = 60.0  # seconds from one to the next where no terminal is
 
 
 class Report:
-    """Writes into the run's folder; on stderr it shows progress: a bar on a terminal, else a line a minute."""
+    """Writes into the run's folder; on stderr it shows progress: a bar on a terminal, else a line a minute.
 
-    def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
+    Every row goes to the `trackers` as well; `config` is what they are told of the run.
+    """
+
+    def __init__(
+        self, folder: Path, *, trackers: Sequence[Tracker] = (), config: Mapping[str, object] | None = None
+    ) -> None:
         self._folder = folder
-        self._boards: Any = _boards() if tensorboard else None
-        self._board: Any = None
+        self._trackers, self._config = list(trackers), dict(config or {})
         self._bar: Progress | None = None
         self._line = TaskID(0)
         self._quiet = False
         self._said = 0.0  # when the last line was written
+        self._begun = False
 
     def begin(self, step: int, *, quiet: bool) -> None:
         """Start or resume at a step; `quiet` (all ranks but the first) writes and shows nothing."""
@@ -57,10 +65,9 @@ class Report:
             return
         rows = [row for row in read_rows(self._folder) if row["step"] <= step]
         _replace(self._folder / METRICS, "".join(json.dumps(row) + "\n" for row in rows))
-        if self._boards is not None:
-            self._close()
-            with _writing(self._folder / BOARD):
-                self._board = self._boards(str(self._folder / BOARD), purge_step=step + 1)
+        # not in `begin` alone: a run that goes back tells them again what comes after
+        self._tell(lambda tracker: tracker.begin(self._folder, step, self._config), needed=not self._begun)
+        self._begun = True
 
     def tick(self, step: int, loss: float, rate: float, progress: float, elapsed: float) -> None:
         """Show one step."""
@@ -84,10 +91,7 @@ class Report:
         path = self._folder / METRICS
         with _writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(finite) + "\n")
-        if self._board is not None:
-            with _writing(self._folder / BOARD):
-                for name in row.keys() - {"step"}:
-                    self._board.add_scalar(name, row[name], int(row["step"]))
+        self._tell(lambda tracker: tracker.log(row))
 
     def draw(self) -> None:
         """Write the curve of the rows so far; `clearhead look runs` makes a page of them."""
@@ -98,13 +102,20 @@ class Report:
         """Take the progress off the terminal and close what is open."""
         if self._bar is not None:
             self._bar.stop()
-        self._close()
+        if not self._quiet:
+            self._tell(lambda tracker: tracker.end())
 
-    def _close(self) -> None:
-        board, self._board = self._board, None
-        if board is not None:
-            with _writing(self._folder / BOARD):
-                board.close()
+    def _tell(self, what: Callable[[Tracker], None], *, needed: bool = False) -> None:
+        """Tell every tracker; one that fails costs no run: it is told no more, unless it could not begin."""
+        for tracker in list(self._trackers):
+            try:
+                with _writing(self._folder) if needed else nullcontext():
+                    what(tracker)
+            except Exception as error:
+                if needed or isinstance(error, ClearheadError):  # by which a hook may end the run
+                    raise
+                self._trackers.remove(tracker)
+                log.warning("the tracker %s failed and is told no more of this run: %r", type(tracker).__name__, error)
 
 
 def read_rows(folder: Path) -> list[Row]:
@@ -119,15 +130,6 @@ def read_rows(folder: Path) -> list[Row]:
         if isinstance(row, dict) and "step" in row:
             rows.append(row)
     return rows
-
-
-def _boards() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise NotFound("TensorBoard is not installed; run: pip install tensorboard") from None
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    return SummaryWriter
 
 
 def _replace(path: Path, text: str) -> None:

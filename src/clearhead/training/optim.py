@@ -1,4 +1,4 @@
-"""AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
+"""AdamW, LAMB or Adafactor for everything, or Muon for the hidden matrices and AdamW for the rest."""
 
 # G matrices of one shape · R rows · C columns
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import Adafactor, AdamW, Muon, Optimizer
 
 from clearhead.errors import BadInput, require
 from clearhead.training.distributed import as_local, as_sharded, as_whole
@@ -86,7 +86,60 @@ def orthogonal(x: Tensor, coefficients: tuple[float, float, float], steps: int, 
     return x.mT if tall else x
 
 
-EPS = 1e-8
+class Lamb(Optimizer):
+    """LAMB (You et al. 2019, algorithm 2): AdamW whose step has, in each matrix, the length that its weights have.
+
+    So that very large batches may learn fast. `adapts` is off for the group of biases and norms, whose steps are
+    AdamW's, as in the published code. A weight or an update of length 0 is not scaled.
+    """
+
+    def __init__(
+        self,
+        params: list[dict[str, Any]],
+        lr: float,
+        *,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float = 0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "adapts": True})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Take a step, unless `found_inf` says that it is bad, as torch's other optimisers are told."""
+        bad = getattr(self, "found_inf", None)
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(weight, group, bad)
+
+    def _update(self, weight: Tensor, group: dict[str, Any], bad: Tensor | None) -> None:
+        state, (first, second) = self.state[weight], group["betas"]
+        if not state:
+            state["step"] = torch.zeros((), device=weight.device)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        gradient: Any = weight.grad
+        new = {
+            "step": state["step"].to(weight.device) + 1,
+            "exp_avg": state["exp_avg"].lerp(gradient, 1 - first),
+            "exp_avg_sq": state["exp_avg_sq"].lerp(gradient.square(), 1 - second),
+        }
+        mean = new["exp_avg"] / (1 - first ** new["step"])
+        square = new["exp_avg_sq"] / (1 - second ** new["step"])
+        change = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * weight
+        ratio: Tensor | float = 1.0
+        if group["adapts"]:
+            ours, theirs = (as_whole(torch.linalg.vector_norm(x)) for x in (weight, change))
+            ratio = torch.where((ours > 0) & (theirs > 0), ours / theirs, 1.0)
+        moved = weight - group["lr"] * ratio * change
+        if bad is not None:
+            moved = torch.where(bad > 0, weight, moved)
+            new = {name: torch.where(bad > 0, state[name], value) for name, value in new.items()}
+        weight.copy_(moved)
+        state.update(new)
+
+
+EPS, LAMB_EPS = 1e-8, 1e-6
 _BLOCK = re.compile(r"(?:^|\.)(?:blocks|groups)\.(\d+)\.")  # ALBERT's shared layers are its groups
 
 
@@ -117,8 +170,22 @@ def make_optimisers(network: nn.Module, settings: Settings) -> list[Optimizer]:
             {"params": weights, "scale": scale, "weight_decay": settings.weight_decay if decays else 0.0}
             for (scale, decays), weights in adam.items()
         ]
-        found.append(AdamW(groups, settings.learning_rate, betas=settings.betas, eps=EPS, fused=True))
+        found.append(_for_all(groups, settings))
     return found
+
+
+def _for_all(groups: list[dict[str, Any]], settings: Settings) -> Optimizer:
+    """The optimiser of what Muon does not take, which is everything where another is asked for."""
+    rate, eps = settings.learning_rate, settings.eps
+    if settings.optimiser == "adafactor":
+        cut = any(isinstance(weight, DTensor) for group in groups for weight in group["params"])
+        hint = "leave --shard out, or choose train.optimiser=adamw"
+        require(not cut, f"adafactor keeps means of whole rows and columns, which shards have not; {hint}", BadInput)
+        return Adafactor(groups, rate)
+    if settings.optimiser == "lamb":
+        groups = [{**group, "adapts": group["params"][0].ndim >= 2} for group in groups]
+        return Lamb(groups, rate, betas=settings.betas, eps=eps or LAMB_EPS)
+    return AdamW(groups, rate, betas=settings.betas, eps=eps or EPS, fused=True)
 
 
 def set_learning_rate(optimisers: list[Optimizer], rate: float) -> None:
@@ -130,7 +197,8 @@ def set_learning_rate(optimisers: list[Optimizer], rate: float) -> None:
 
 def update(optimisers: list[Optimizer], bad: Tensor) -> None:
     """Take a step unless it is bad. On a GPU the optimisers see to that, and the host never asks: it would wait."""
-    if bad.is_cpu and bad:
+    waits = bad.is_cpu or any(isinstance(one, Adafactor) for one in optimisers)  # torch's cannot leave out a step
+    if waits and bad:
         return
     for optimiser in optimisers:
         if not bad.is_cpu:

@@ -18,13 +18,15 @@ DECAYS: dict[str, Callable[[float, float], float]] = {
     "trapezoidal": lambda progress, warmup: min(1.0, (1 - progress) / min(COOLDOWN, 1 - warmup)),
     "constant": lambda progress, warmup: 1.0,  # for a run that another goes on from
     "noam": lambda progress, warmup: math.sqrt(warmup / progress),  # Vaswani et al. 2017, section 5.3
+    # the same, but the warm-up is at the full rate (Raffel et al. 2019, section 3.1.2)
+    "inverse_sqrt": lambda progress, warmup: math.sqrt(warmup / progress),
 }
 
 
 def schedule(name: str, progress: float, warmup: float) -> float:
     """Share of the learning rate: straight up to 1 during the warm-up, then down as the decay of that name does."""
     if progress <= warmup:
-        return progress / warmup if warmup else 1.0
+        return progress / warmup if warmup and name != "inverse_sqrt" else 1.0
     return DECAYS[name](progress, warmup)
 
 

@@ -24,12 +24,14 @@ SYNONYMS = {
     "num_train_epochs": ("train.epochs",),
     "max_steps": ("train.steps",),
     "gradient_accumulation_steps": ("train.accumulate",),
+    "gradient_checkpointing": ("train.checkpointing",),
     "max_length": ("length",),
     "max_seq_length": ("length",),
     "warmup_ratio": ("train.warmup",),
     "lr_scheduler_type": ("train.schedule",),
     "optimizer": ("train.optimiser",),
     "max_grad_norm": ("train.clip",),
+    "adam_epsilon": ("train.eps",),
     "early_stopping_patience": ("train.patience",),
     "lora_r": ("lora",),
     "save_steps": ("train.every.save",),
@@ -38,8 +40,8 @@ SYNONYMS = {
 }
 _RATES = "1e-5 to 1e-4 is usual for fine-tuning, 1e-4 to 3e-3 for a new model"
 
-Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam"]
-Optimiser = Literal["adamw", "muon"]
+Schedule = Literal["linear", "cosine", "trapezoidal", "constant", "noam", "inverse_sqrt"]
+Optimiser = Literal["adamw", "muon", "lamb", "adafactor"]
 Precision = Literal["auto", "fp32", "bf16"]
 
 
@@ -82,6 +84,7 @@ class Settings:
     clip: float = 1.0
     optimiser: Optimiser = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
+    eps: float | None = None  # beside the root of the second moment; None is 1e-8, of lamb 1e-6
     layer_decay: float = 1.0  # each layer learns this much slower than the one above
     precision: Precision = "auto"  # bf16 on a GPU, else fp32
     compile: bool | None = None  # None leaves it to the recipe
@@ -109,12 +112,17 @@ class Settings:
             require(0 <= getattr(self, name) < 1, f"{name} is a share in [0, 1), got {getattr(self, name)}")
         shares = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
         require(shares, f"betas are two numbers in [0, 1), got {self.betas}")
+        if self.eps is not None:
+            used = self.optimiser != "adafactor"
+            require(used, f"eps {self.eps:g} is none of adafactor's, which has its own; leave it out")
+            require(0 < self.eps < 1, f"eps must be positive and small, got {self.eps}; 1e-8 to 1e-6 is usual")
         for name, kind in (("schedule", Schedule), ("optimiser", Optimiser), ("precision", Precision)):
             value, known = getattr(self, name), get_args(kind)
             require(value in known, f"unknown {name} {value!r}; known: {', '.join(known)}")
         both = f"every.average {self.every.average} takes the last weights, metric {self.metric!r} the best"
         require(self.every.average == 1 or self.metric is None, f"{both}; choose one of the two")
-        require(self.schedule != "noam" or self.warmup > 0, "the schedule noam needs a warmup; give 0.1, say")
+        rootless = self.schedule not in ("noam", "inverse_sqrt") or self.warmup > 0
+        require(rootless, f"the schedule {self.schedule} needs a warmup; give 0.1, say")
         require(self.patience is None or self.patience >= 1, f"patience must be at least 1, got {self.patience}")
         blind = f"patience {self.patience} needs a metric to look at; name one, such as metric='f1' or '-loss'"
         require(self.patience is None or self.metric is not None, blind)
@@ -129,7 +137,7 @@ Recipe = TypeVar("Recipe")
 
 def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe (nested frozen dataclasses) with the dotted names changed; an unknown one is an error."""
-    values = _values(recipe)
+    values = values_of(recipe)
     for name in changes:
         if name not in values:
             meant = called(name, values)
@@ -180,7 +188,7 @@ def as_toml(recipe: Any) -> str:
     # JSON's way to write a value is TOML's too, but for numbers that are not finite
     written = {
         name: str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-        for name, value in _values(recipe).items()
+        for name, value in values_of(recipe).items()
         if value is not None
     }
     return "".join(f"{name} = {text}\n" for name, text in written.items())
@@ -188,10 +196,10 @@ def as_toml(recipe: Any) -> str:
 
 def beside_training(recipe: Any) -> dict[str, Any]:
     """Every value of a recipe by its dotted name, but for those of `train`, which the loop looks after."""
-    return {name: value for name, value in _values(recipe).items() if not name.startswith("train.")}
+    return {name: value for name, value in values_of(recipe).items() if not name.startswith("train.")}
 
 
-def _values(recipe: Any) -> dict[str, Any]:
+def values_of(recipe: Any) -> dict[str, Any]:
     """Every value that can be changed, by its dotted name."""
     return dict(_flat(asdict(recipe)))
 

@@ -4,9 +4,13 @@ import json
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+import clearhead as ch
+from clearhead.cli import app
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import WordsExample
 from clearhead.data.pretraining import with_neighbours
@@ -80,6 +84,46 @@ def test_a_tagger_learns_the_mix_and_tells_senses_apart(elmo, sentences):
     letters = probe_tags((training[0], training[1][:, 0]), (dev[0], dev[1][:, 0]), recipe)
     assert mixed["f1"] > 95
     assert letters["f1"] < 75  # one vector for each word cannot tell
+
+
+def test_texts_have_the_vectors_of_their_words(elmo):
+    words, folder = elmo
+    model = ch.load(folder)
+    sentence, text = ["money", "bank", "unheard-of"], "money bank unheard-of"
+    cut = ["money", "bank", "unheard", "-", "of"]  # a text is cut at punctuation, too
+    (whole,) = words.layers([cut])
+    found = model.token_vectors(text, layers=[0, 2], combine="concat")
+    assert [text[start:end] for start, end in found.offsets] == cut
+    np.testing.assert_allclose(found.vectors, torch.cat([whole[:, 0], whole[:, 2]], -1), atol=1e-6)
+    np.testing.assert_allclose(model.embed(text), whole[:, 2].mean(0), atol=1e-6)
+    many = [" ".join(sentence), "bank", "", "river bank flooded"]
+    together = model.embed(many, pooling="max", layers=[0, 1, 2])
+    for one, alone in zip(many, together, strict=True):
+        np.testing.assert_allclose(model.embed(one, pooling="max", layers=[0, 1, 2]), alone, atol=1e-6)
+    assert not together[2].any()
+    assert model.embed(many, normalise=True, dimensions=4).shape == (4, 4)
+
+
+def test_occurrences_of_a_word_are_told_apart(elmo):
+    model = ch.load(elmo[1])
+    senses = model.senses("bank", ["river bank flooded", "money bank closed", "river bank flooded"], count=2)
+    assert senses.groups == [[0, 2], [1]]
+
+
+def test_the_command_line_embeds_and_says_what_it_cannot(elmo):
+    folder = str(elmo[1])
+    done = CliRunner().invoke(app, ["embed", "river bank", "--layers", "0,1,2", "--json", "-m", folder])
+    assert len(json.loads(done.stdout)["vector"]) == 32
+    data = elmo[1].parent / "data.jsonl"
+    data.write_text('{"words": ["a", "b"], "tags": ["O", "B-X"]}\n', encoding="utf-8")
+    wrong = {
+        ("tag", "a bank"): "has no 'tag'; it gives vectors: clearhead embed, clearhead senses",
+        ("embed", "a bank", "--int8"): "has no 'quantise'; it gives vectors",
+        ("embed", "a bank", "--layers", "3"): "layer 3 is not there; this model has layers 0 to 2",
+        ("finetune", "tag", "--data", str(data), "--out", str(data.parent / "o")): "learns no task; clearhead embed",
+    }
+    for arguments, message in wrong.items():
+        assert message in str(CliRunner().invoke(app, [*arguments, "-m", folder]).exception)
 
 
 def language_model(kind: str) -> torch.nn.Module:

@@ -263,3 +263,44 @@ def test_vectors_that_do_not_belong(base, tmp_path):
     with pytest.raises(BadInput, match="Some pairs have a negative text and some have none"):
         finetune("similar", base, some, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+STREAMED = {
+    "classify": [{"text": f"a {word} sat", "label": word} for word in ("cat", "man") * 6],
+    "label": [{"text": f"a {word} sat", "label": [word] * (i % 2)} for i, word in enumerate(("cat", "man") * 6)],
+    "regress": [{"text": f"a {word} sat", "score": i} for i, word in enumerate(("cat", "man") * 6)],
+    "similar": [
+        {"first": f"a {word}", "second": "a mat", "score": i / 12} for i, word in enumerate(("cat", "man") * 6)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", STREAMED)
+def test_streamed_data_gives_the_same_model(base, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("clearhead.data.stream.StreamedExamples.__init__.__kwdefaults__", {"rows": 5})
+    data = write(tmp_path / "train.jsonl", STREAMED[kind])
+    recipe = override(Finetune(), {"items": 4, "train.epochs": 2, "train.learning_rate": 1e-3})
+    whole = finetune(kind, base, data, tmp_path / "whole", dev=data, recipe=recipe)
+    streamed = finetune(kind, base, data, tmp_path / "streamed", dev=data, recipe=recipe, stream=True)
+    assert streamed.metrics == whole.metrics
+    assert (tmp_path / "streamed" / WEIGHTS).read_bytes() == (tmp_path / "whole" / WEIGHTS).read_bytes()
+    assert (tmp_path / "streamed" / "corpus" / "examples" / "manifest.json").is_file()
+    # it is the same run, whichever way its data is read
+    again = finetune(kind, base, data, tmp_path / "streamed", dev=data, recipe=recipe)
+    assert again.result.began == again.result.step
+    told = []
+    finetune(kind, base, data, tmp_path / "whole", dev=data, recipe=recipe, stream=True, progress=told.append)
+    assert sum(told) == data.stat().st_size
+
+
+def test_what_is_not_streamed(base, tmp_path):
+    data = write(tmp_path / "train.jsonl", [{"words": ["a", "cat"], "tags": ["O", "B-X"]}] * 2)
+    with pytest.raises(BadInput, match="tag is not streamed; classify, label, regress, similar, instruct are"):
+        finetune("tag", base, data, tmp_path / "out", stream=True)
+    data = write(tmp_path / "train.jsonl", CLASSES)
+    with pytest.raises(BadInput, match="streamed data is not held, for --folds or for a --teacher"):
+        finetune("classify", base, data, tmp_path / "out", stream=True, fold=(0, 2))
+    data = write(tmp_path / "pairs.jsonl", [{"first": "a cat", "second": "a man", "score": 4.5}] * 3)
+    with pytest.raises(BadInput, match="has scores above 1, which a stream does not scale; divide them by 5"):
+        finetune("similar", base, data, tmp_path / "out", stream=True)
+    assert not (tmp_path / "out").exists()

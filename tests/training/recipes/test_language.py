@@ -11,17 +11,28 @@ import clearhead as ch
 from clearhead.cli import app
 from clearhead.data.corpus import Corpus
 from clearhead.errors import BadConfig, BadInput
+from clearhead.evaluation.perplexity import evaluate_texts
 from clearhead.hub.config import read_config
 from clearhead.models.gpt import Gpt2Config
 from clearhead.models.rnnlm import RecurrentLMConfig
 from clearhead.models.t5 import T5Config
 from clearhead.models.xlnet import XLNetConfig
+from clearhead.nn.layout import Packed, Padded
+from clearhead.nn.memory import Memory
 from clearhead.training.checkpoint import TENSORS, checkpoints
-from clearhead.training.recipes.language import FAMILIES, TASKS, batches, build, pretrain_language, recipe_for
+from clearhead.training.recipes.language import (
+    FAMILIES,
+    TASKS,
+    batches,
+    build,
+    make_task,
+    pretrain_language,
+    recipe_for,
+)
 from clearhead.training.recipes.run import tokenise_once
 from clearhead.training.settings import Every, Settings
 from clearhead.training.step import split_batch
-from clearhead.training.tasks.language import CausalLM
+from clearhead.training.tasks.language import CausalLM, PermutationLM
 
 SMALL = {
     "gpt2": Gpt2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
@@ -104,6 +115,95 @@ def test_a_stopped_run_ends_the_same(family, corpus, tokenizers, tmp_path, monke
 
 def pretrain_task(family, model):
     return TASKS[FAMILIES[family].objective](model.network)
+
+
+def remembering(steps=1):
+    return replace(recipe("xlnet", steps), length=8, tokens=96, memory=12, share=0.4)
+
+
+def test_segments_are_read_in_turn_with_a_memory(corpus, tokenizers, tmp_path):
+    words, plan = tokenizers["xlnet"], remembering()
+    batch = batches(plan, words, tokenise_once(Corpus(corpus), words, tmp_path), "train").batch(2)
+    assert batch.source.layout.lengths == (32, 32, 32)  # four sequences of eight each
+    ranks = batch.source.targets["rank"].view(12, 8)
+    assert [sorted(row[row > 0].tolist()) for row in ranks] == [list(range(1, int(row.max()) + 1)) for row in ranks]
+    network = build(plan, words).network.eval()
+    task = make_task(plan, network)
+    with torch.no_grad():
+        for parameter in network.parameters():  # fresh ones hardly look at one another
+            parameter.mul_(5)
+        total = 0.0
+        for ids, rank, types in zip(
+            *(part.view(3, 32) for part in (batch.source.ids, ranks, batch.source.segments)), strict=True
+        ):
+            memory = Memory(12)
+            for start in range(0, 32, 8):
+                one, order = ids[None, start : start + 8], rank[None, start : start + 8]
+                where = order.flatten().nonzero().flatten()
+                layout, asked = Padded.full(one), Packed.of([len(where)])
+                hidden = network.encoder.guess(one, layout, order, where, asked, types[None, start : start + 8], memory)
+                logits = network.heads["permutation_lm"](hidden, asked)
+                total += float(torch.nn.functional.cross_entropy(logits, one[0, where], reduction="sum"))
+        (loss,) = task.losses(batch).values()
+        halves = [part for piece in split_batch(batch) for part in task.losses(piece).values()]
+        forgetful = PermutationLM(network).losses(batch)["words"]
+    torch.testing.assert_close(float(loss.total), total, atol=1e-3, rtol=1e-5)
+    torch.testing.assert_close(sum(part.total for part in halves), loss.total)
+    assert int(loss.count) == batch.tokens == int((ranks > 0).sum())
+    assert float(forgetful.total) != pytest.approx(total, rel=1e-3)
+
+
+def test_a_run_with_a_memory_resumes_to_the_bit_and_learns(corpus, tokenizers, tmp_path, monkeypatch):
+    words, plan = tokenizers["xlnet"], remembering(60)
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    pretrain_language(Corpus(corpus), words, whole, plan)
+    seen = rows(whole)
+    assert seen[-1]["loss"] < seen[0]["loss"] - 1
+    read, passes = PermutationLM.losses, []
+
+    def break_off(task, batch):
+        passes.append(batch)
+        if len(passes) == 20:
+            raise KeyError
+        return read(task, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PermutationLM, "losses", break_off)
+        with pytest.raises(KeyError):
+            pretrain_language(Corpus(corpus), words, halves, plan)
+    pretrain_language(Corpus(corpus), words, halves, plan)
+    assert weights(halves) == weights(whole)
+
+
+@pytest.mark.parametrize("memory", [None, 12])
+def test_a_transformer_xl_reads_from_the_left(memory, corpus, tokenizers, tmp_path):
+    """It learns to guess each word from those before it, across the cuts of a text, and is measured so."""
+    words = tokenizers["xlnet"]
+    plan = replace(recipe("xlnet", 60), length=8, tokens=96, memory=memory, left_to_right=True)
+    batch = batches(plan, words, tokenise_once(Corpus(corpus), words, tmp_path / "shards"), "train").batch(0)
+    rows_of = batch.source.layout.split(torch.arange(batch.source.tokens))
+    places = batch.layout.split(batch.targets["place"])
+    for row, place in zip(rows_of, places, strict=True):
+        ids = batch.source.ids[row]
+        expected = [i for i in range(len(ids)) if i % 8 and ids[i] not in (words.sep_id, words.cls_id)]
+        assert place.tolist() == expected
+        assert batch.source.targets["rank"][row].tolist() == [i % 8 + 1 for i in range(len(ids))]
+    assert torch.equal(batch.ids, torch.cat([batch.source.ids[r][p] for r, p in zip(rows_of, places, strict=True)]))
+    model, _ = pretrain_language(Corpus(corpus), words, tmp_path / "out", plan)
+    seen = rows(tmp_path / "out")
+    assert seen[-1]["loss"] < seen[0]["loss"] - 1
+    text = "river river river river river river river river river river"
+    found = evaluate_texts(model, [text], memory=memory or 0)
+    assert found["perplexity"] < evaluate_texts(build(plan, words), [text], memory=memory or 0)["perplexity"] / 3
+
+
+def test_only_permutations_remember(corpus, tokenizers, tmp_path):
+    with pytest.raises(BadConfig, match="memory=4 is for the objective permutation, not for causal; leave it out"):
+        pretrain_language(Corpus(corpus), tokenizers["gpt2"], tmp_path, replace(recipe("gpt2", 1), memory=4))
+    with pytest.raises(BadConfig, match="left_to_right=True is for the objective permutation, not for spans"):
+        make_task(replace(recipe("t5", 1), left_to_right=True), None)
+    with pytest.raises(BadConfig, match="memory is a number of tokens, got 0; leave it out for none"):
+        make_task(replace(remembering(), memory=0), None)
 
 
 @pytest.mark.parametrize("family", SMALL)

@@ -259,7 +259,7 @@ def test_every_task_is_learnt_and_saved(kind, base, tmp_path):
     outcome = finetune(kind, base, train, tmp_path / "out", dev=dev, recipe=recipe)
     assert outcome.metrics[metric] > good
     again = ch.load(tmp_path / "out")
-    found = finetuning.EVALUATIONS[kind](again, finetuning.find_task(kind).read(dev, {}))
+    found = finetuning.find_task(kind).evaluation(again, finetuning.find_task(kind).read(dev, {}))
     assert found.metrics[metric] == pytest.approx(outcome.metrics[metric])
 
 
@@ -289,7 +289,7 @@ def test_tags_that_depend_on_the_sentence_before(base, tmp_path):
     recipe = Finetune(documents=True, length=48, items=16, train=steps(200))
     outcome = finetune("tag", base, train, tmp_path / "out", dev=dev, recipe=recipe)
     assert outcome.metrics["f1"] > 95
-    alone = finetuning.EVALUATIONS["tag"](outcome.model, finetuning.find_task("tag").read(dev, {}))
+    alone = finetuning.find_task("tag").evaluation(outcome.model, finetuning.find_task("tag").read(dev, {}))
     assert alone.metrics["f1"] < 75
     with pytest.raises(BadInput, match="documents=true is for the task tag"):
         finetune("answer", base, data_for("answer", tmp_path / "a.json", 4, 0), tmp_path / "b", recipe=recipe)

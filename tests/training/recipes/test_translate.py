@@ -180,11 +180,6 @@ def test_a_model_that_does_not_write_is_refused(files, folder, tmp_path):
         translate(folder, pair(files, "train"), tmp_path)
 
 
-def test_a_model_that_reads_no_source_is_refused(files, tmp_path):
-    with pytest.raises(WrongTask, match="reads no source; train it with: finetune instruct"):
-        translate(gpt_folder(), pair(files, "train"), tmp_path)
-
-
 def test_a_run_that_is_interrupted_says_how_to_go_on(files, tmp_path, monkeypatch):
     both = [str(file) for file in pair(files, "train")]
     command = ["finetune", "translation", "--data", *both, "--dev", *both, "--out", str(tmp_path)]
@@ -233,7 +228,6 @@ def test_the_command_line(files, tmp_path):
     [
         (["--dev", "none.de", "none.en", "--dry-run"], "none.de"),
         (["--set", "foo=1", "--dry-run"], "unknown key foo"),
-        (["--model", "{gpt}", "--dry-run"], "reads no source"),
         (["--skill-for", "tag"], "--skill-for is not for translation; leave it out"),
         (["--skill", "spam"], "--skill is not for translation; leave it out"),
         (["--label", "x"], "--label is not for translation; leave it out"),

@@ -17,13 +17,16 @@ async function asked(path, options) {
   });
 }
 
+// a sentence, and the texts that would do in the place of those that are too long
+const refusal = (message, shorter) => Object.assign(new Error(message), { shorter });
+
 // what the studio answers to a program; its sentence is thrown where it refuses
 export async function ask(path, given = null, signal = null) {
   const headers = { "Content-Type": "application/json" };
   const posted = given && { method: "POST", headers, body: JSON.stringify(given) };
   const response = await asked(path, { ...posted, signal });
   const found = await response.json();
-  if (!response.ok) throw new Error(found.error);
+  if (!response.ok) throw refusal(found.error, found.shorter);
   return found;
 }
 
@@ -33,7 +36,19 @@ export async function drawing(path, signal = null) {
   const html = await response.text();
   if (response.ok) return html;
   const facts = html.match(/id="facts">(.*?)<\/script>/s);
-  throw new Error(facts ? JSON.parse(facts[1]).message : html);
+  const { message, shorter } = facts ? JSON.parse(facts[1]) : { message: html };
+  throw refusal(message, shorter);
+}
+
+// what scrolls in here can be reached by the keyboard
+export function reachable(root) {
+  new ResizeObserver(() => {
+    for (const box of root.querySelectorAll("marked-text, .token-scores, .wide")) {
+      if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }).observe(root);
+  return root;
 }
 
 // Python counts characters, JavaScript counts half of some of them

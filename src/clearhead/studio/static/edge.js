@@ -1,7 +1,7 @@
 // <studio-edge>: the right edge of a picture, where the same text is used: answer → why → attention.
 
 import { linkTo, written } from "./address.js";
-import { ask, element } from "./dom.js";
+import { ask, element, reachable } from "./dom.js";
 import { roleOf, translated } from "./form.js";
 import { RESULTS, verdict } from "./results.js";
 
@@ -28,6 +28,7 @@ class StudioEdge extends HTMLElement {
     const able = (one) => one.fields.every(({ name, required }) => !required || filled(one)[name]);
     const filled = (one) => translated(values, entry, one);
     const [text, pair] = ["text", "pair"].map((role) => values[entry.fields.find(({ name }) => roleOf(name) === role)?.name]);
+    if (!text) return (this.hidden = true); // the picture has an example of its own
     const name = use || about.writes || usual(text ?? "", pair);
     const masks = (one) => nameOf(one) !== "fill" || /\[MASK\]|<mask>/.test(text ?? "");
     const current = uses.find((one) => nameOf(one) === name) ?? uses.find((one) => one.head && able(one) && masks(one));
@@ -57,7 +58,7 @@ class StudioEdge extends HTMLElement {
     select.addEventListener("change", () => this.dispatchEvent(new CustomEvent("used", { detail: select.value })));
     const label = element("label", { htmlFor: "use" }, "What the model says");
     const focused = document.activeElement?.id === "use";
-    this.body ??= element("div", { className: "said" });
+    this.body ??= reachable(element("div", { className: "said" }));
     this.replaceChildren(element("div", { className: "field" }, label, select), this.body);
     if (focused) select.focus();
   }

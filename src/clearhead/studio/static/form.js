@@ -43,8 +43,10 @@ export class StudioForm extends HTMLElement {
   build(entry) {
     this.entry = entry;
     this.controls = entry.fields.map(control);
+    const first = entry.fields.find(({ name }) => roleOf(name) === "text");
     const boxes = entry.fields.map(({ name, label, kind, required }, i) => {
       const caption = element("label", { htmlFor: `field-${name}` }, label);
+      if (entry.tokens && name === first?.name) caption.dataset.limit = `at most ${entry.tokens} tokens`;
       const box = element("div", { className: `field ${kind}` }, caption, this.controls[i]);
       box.dataset.optional = String(!required && roleOf(name) === "pair");
       box.classList.toggle("narrow", NARROW.has(name));

@@ -1,7 +1,7 @@
 // <studio-picture>: what a page shows, a view or an answer, with its files below. Slow work is told, and can be cancelled.
 
 import { LONGEST, written } from "./address.js";
-import { ask, drawing, element } from "./dom.js";
+import { ask, drawing, element, reachable } from "./dom.js";
 import { RESULTS, verdict } from "./results.js";
 import { tools } from "./tools.js";
 import "./view.js";
@@ -41,7 +41,7 @@ export class StudioPicture extends HTMLElement {
     } catch (error) {
       if (running !== this.running) return false; // something else was asked meanwhile
       this.clear();
-      this.say(error.name === "AbortError" ? "Cancelled." : error.message);
+      this.say(error.name === "AbortError" ? "Cancelled." : error.message, error.shorter);
       return false;
     } finally {
       bar.end();
@@ -49,9 +49,15 @@ export class StudioPicture extends HTMLElement {
     }
   }
 
-  say(words) {
-    this.told.textContent = words;
+  // what is too long may be shown in part
+  say(words, shorter = null) {
+    this.told.replaceChildren(element("span", {}, words));
     this.told.className = "status failed";
+    if (!shorter) return;
+    const button = element("button", { type: "button" }, "Show the beginning");
+    const asked = new CustomEvent("clearhead:ask", { detail: shorter, bubbles: true, cancelable: true });
+    button.addEventListener("click", () => this.dispatchEvent(asked));
+    this.told.append(button);
   }
 
   clear() {
@@ -107,7 +113,7 @@ export class StudioPicture extends HTMLElement {
     const found = await ask(`/api${entry.path}`, filled, signal);
     this.clear();
     const shown = element("div", { className: "shown" }, ...verdict(name, found, entry, values), ...RESULTS[name](found));
-    this.stage.replaceChildren(shown);
+    this.stage.replaceChildren(reachable(shown));
     this.below.replaceChildren(tools({ name, root: () => shown, json: `/api${entry.path}?${written(values)}`, about }));
     if (written(values).length > LONGEST) this.told.textContent = "The text is too long for an address, so the link does not hold it.";
   }

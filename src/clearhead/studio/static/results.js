@@ -85,7 +85,7 @@ function senses({ texts, occurrences, cosines }) {
       return cell;
     })),
   );
-  const table = element("table", { className: "cosines" }, element("tr", {}, element("th"), ...names), ...rows);
+  const table = element("table", { className: "cosines" }, element("tr", {}, element("td"), ...names), ...rows);
   const near = element("div", { className: "wide" }, table);
   return [card("Places by sense", ...lists), card("How near they are (cosine)", near)];
 }

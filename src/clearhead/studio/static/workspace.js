@@ -177,7 +177,7 @@ export class Workspace {
 
   async useEdge(entry, values, before) {
     const texts = entry.fields.some(({ name }) => name === "text");
-    const wanted = entry.kind === "look" && texts && this.form.complete && Boolean(this.picture.view);
+    const wanted = entry.kind === "look" && entry.needs !== "nothing" && texts && this.form.complete && Boolean(this.picture.view);
     const about = wanted ? await this.chooser.told : null;
     if (this.shown.values !== values || this.shown.entry !== entry) return;
     if (!about) return void (this.edge.hidden = true);

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,20 +15,28 @@ from torch import nn
 
 from clearhead.data.dataset import ShuffledBatches, TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.data.folds import split_fold
 from clearhead.data.formats import join_documents
 from clearhead.data.report import DatasetReport, check_known, describe, label_of
+from clearhead.data.stream import StreamedExamples, find_tokenised, tokenise_to_disk
 from clearhead.data.tags import scheme_of, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
-from clearhead.evaluation.tasks import EVALUATIONS, Evaluated, Metrics
+from clearhead.evaluation.tasks import Evaluated, Evaluation, Metrics
 from clearhead.hub.checkpoint import Checkpoint, read_folder, read_outline
 from clearhead.hub.config import is_recurrent
 from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
+from clearhead.io import Progress, read_object
+from clearhead.models.seq2seq import BUILD
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
+from clearhead.text import Tokenizer
+from clearhead.training.distributed import first_process, wait_for_first
 from clearhead.training.loop import TrainResult
+from clearhead.training.rates import RateSweep, sweep_learning_rates
 from clearhead.training.recipes.run import (
+    CORPUS,
     FinetuneResult,
     RunOptions,
     check_measured,
@@ -46,6 +54,7 @@ from clearhead.training.recipes.run import (
 )
 from clearhead.training.recipes.task_specs import READERS, TASK_SPECS, Columns, ObjectiveOptions, Reader, TaskSpec
 from clearhead.training.settings import NEVER, Every, Settings
+from clearhead.training.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +80,7 @@ class Finetune:
 
 @in_own_folder("source")
 def finetune(
-    task: str,
+    task: str | TaskSpec,
     source: str | Path,
     data: Path | str,
     out: Path,
@@ -83,57 +92,46 @@ def finetune(
     skill_for: Sequence[str] | None = None,
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
+    fold: tuple[int, int] | None = None,
+    stream: bool = False,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
 
+    The `task` is one of `TASK_SPECS` by its name, or a `TaskSpec` of your own.
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
-    Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
+    Labels of `dev` that `data` has not are refused, or count as wrong. A `fold` such as (0, 5), the first of five parts
+    of `data`, takes the place of `dev` and is not learnt from. With `stream`, `data` may be larger than the memory: it
+    is read a block at a time, and its tokens lie in `out`. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
-    examples = _read(task, data, dev, recipe, columns)
-    training, validation = examples["train"], examples.get("dev", [])
-    labels = _check(task, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
-    torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
-    start = _open(source, task, read_folder)
-    begun = start if skill is None else _with_skill(start, source, skill, task, recipe)
-    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
-    if skill is not None:
-        _keep_head(model, begun, spec.head)
-    made_of = fingerprint(
-        recipe,
-        data={"the training data": (data, training), "the development data": (dev, validation)},
-        start={"the starting model": find(source)} | ({} if skill is None else {"the starting skill": Model(begun)}),
-        tokenizers=[model.tokenizer],
-        labels=None if labels is None else labels.names,
-        **{"the task": task} | ({} if teacher is None else {"the teacher": str(teacher)}),
+    own = f"a skill has a head that the families have; the task {spec.name} brings its own, so that it is no skill"
+    require(skill_for is None or spec.module is None, own, WrongTask)
+    ready = _prepare(
+        *(spec, source, data, recipe),
+        dev=dev,
+        columns=columns,
+        skill=skill,
+        teacher=teacher,
+        allow_unknown_labels=allow_unknown_labels,
+        fold=fold,
+        stream=out / CORPUS / "examples" if stream else None,
+        device=options.get("device"),
+        progress=options.get("progress"),
     )
-    without_attention_dropout(model.network)
-    if recipe.dropout is not None:
-        _set_dropout(model, recipe.dropout)
-    encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
-    if teacher is not None:
-        taught = _vectors_of(teacher, task, training, encoded, options.get("device"))
-        widths = taught.shape[-1], model.encoder.width
-        told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
-        require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
-        encoded = replace(encoded, targets={"teacher": taught})
-    if recipe.lora is None:
-        remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
-    else:
-        _add_adapters(model, recipe.lora, spec.head)
-    batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
-    measure = Measuring(task, model, validation, allow_unknown=allow_unknown_labels) if validation else None
+    model, batches, validation = ready.model, ready.batches, ready.validation
+    dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
+    measure = Measuring(spec.evaluation, model, validation, allow_unknown=allow_unknown_labels) if validation else None
     result = run(
-        spec.task(model, encoded, recipe.objective),
+        ready.task,
         batches,
         recipe,
         out,
-        made_of=made_of,
+        made_of=ready.made_of,
         settings=_evaluate_each_epoch(recipe.train, batches),
         evaluate=None if ends_averaged(recipe.train) else measure,
         **options,
@@ -142,14 +140,14 @@ def finetune(
     if skill_for is not None and done:
         _save_skill(model, out, spec.head, skill_for)
         remove_lora(model.network)
-        model = Model(load_skill(start, out))  # as it will be read again
+        model = Model(load_skill(ready.start, out))  # as it will be read again
     else:
         remove_lora(model.network, merge=True)  # so that the folder is an ordinary one
     evaluated = None
     if measure is not None and done:
         evaluated, result = try_measuring(result, partial(measure.of_final, model, result, recipe.train))
     if done:
-        facts = {"task": task, "made from": str(source), "training data": f"{data} ({len(training):,} examples)"}
+        facts = {"task": spec.name, "made from": str(source), "training data": f"{data} ({ready.examples:,} examples)"}
         if skill is not None:
             facts["made from"] += f" with its skill {skill}"
         if validation:
@@ -165,6 +163,131 @@ def finetune(
     check_measured(result, out)
     metrics = {} if evaluated is None else evaluated.metrics
     return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """All that a fine-tuning run is made of, before its first step."""
+
+    task: Task
+    model: Model
+    start: Checkpoint
+    batches: ShuffledBatches
+    validation: Sequence[Any]
+    made_of: Mapping[str, object]  # see `recipes.run.fingerprint`
+    examples: int  # of the training data
+
+
+def _prepare(
+    spec: TaskSpec,
+    source: str | Path,
+    data: Path | str,
+    recipe: Finetune,
+    *,
+    dev: Path | str | None = None,
+    columns: Columns | None = None,
+    skill: str | Path | None = None,
+    teacher: str | Path | None = None,
+    allow_unknown_labels: bool = False,
+    fold: tuple[int, int] | None = None,
+    stream: Path | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Read and tokenise the data, and put the task's head, and adapters, on the model.
+
+    `stream` is the folder for the tokens of data that is read a block at a time.
+    """
+    alone = stream is None or (fold is None and teacher is None)
+    require(alone, "streamed data is not held, for --folds or for a --teacher; leave --stream or these out", BadInput)
+    examples = _read(spec, data, dev, recipe, columns, fold=fold, stream=stream is not None)
+    training, validation = examples["train"], list(examples.get("dev", []))
+    dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
+    labels = _check(spec, training, validation, (data, dev), recipe, allow_unknown_labels=allow_unknown_labels)
+    torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
+    start = _open(source, spec, read_folder)
+    begun = start if skill is None else _with_skill(start, source, skill, spec, recipe)
+    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
+    if skill is not None:
+        _keep_head(model, begun, spec.head)
+    made_of = fingerprint(
+        recipe,
+        data={"the training data": (data, training), "the development data": (dev, validation)},
+        start={"the starting model": find(source)} | ({} if skill is None else {"the starting skill": Model(begun)}),
+        tokenizers=[model.tokenizer],
+        labels=None if labels is None else labels.names,
+        **{"the task": spec.name} | ({} if teacher is None else {"the teacher": str(teacher)}),
+    )
+    without_attention_dropout(model.network)
+    if recipe.dropout is not None:
+        _set_dropout(model, recipe.dropout)
+    length = min(recipe.length, model.encoder.max_length)
+    if stream is None:
+        encoded = spec.encode(list(training), model.tokenizer, labels, length)
+    else:
+        encoded = _tokenised(spec, training, model.tokenizer, labels, length, stream, made_of, progress)
+    if teacher is not None:
+        taught = _vectors_of(teacher, spec.name, list(training), encoded, device)
+        widths = taught.shape[-1], model.encoder.width
+        told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
+        require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
+        encoded = replace(encoded, targets={"teacher": taught})
+    if recipe.lora is None:
+        remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
+    else:
+        _add_adapters(model, recipe.lora, spec.head)
+    return Prepared(
+        task=spec.task(model, encoded, recipe.objective),
+        model=model,
+        start=start,
+        batches=ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items),
+        validation=validation,
+        made_of=made_of,
+        examples=len(training),
+    )
+
+
+def _tokenised(
+    spec: TaskSpec,
+    examples: Any,
+    tokenizer: Tokenizer,
+    labels: Labels | None,
+    length: int,
+    folder: Path,
+    made_of: Mapping[str, Any],
+    progress: Progress | None,
+) -> TokenizedDataset:
+    """Tokenise streamed examples into `folder`; what is there already of the same is taken."""
+    names = ("the training data", "the tokenizer", "the labels", "the task")
+    identity = {**{name: made_of.get(name) for name in names}, "length": length}
+    found = find_tokenised(folder, identity)
+    if found is not None:
+        if progress is not None:
+            progress(Path(str(examples.source)).stat().st_size)
+        return found
+    if first_process():
+        encode = partial(spec.encode, tokenizer=tokenizer, labels=labels, length=length)
+        return tokenise_to_disk(examples, encode, folder, identity, progress)
+    return wait_for_first(lambda: find_tokenised(folder, identity))
+
+
+def learning_rates(
+    task: str | TaskSpec,
+    source: str | Path,
+    data: Path | str,
+    *,
+    recipe: Finetune | None = None,
+    columns: Columns | None = None,
+    skill: str | Path | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> RateSweep:
+    """Try learning rates from small to large on the first batches of a run, which is not begun, and suggest one."""
+    recipe, spec = recipe or Finetune(), find_task(task)
+    # nothing is measured: a metric would ask for development data
+    plan = replace(recipe, train=replace(recipe.train, metric=None, patience=None))
+    ready = _prepare(spec, source, data, plan, columns=columns, skill=skill, device=device)
+    return sweep_learning_rates(ready.task, ready.batches, plan.train, device=device, progress=progress)
 
 
 def _vectors_of(
@@ -199,8 +322,8 @@ _TAGS = {
 class Measuring:
     """Measures a model on its development data, and keeps what was found for the weights that a run ends with."""
 
-    def __init__(self, task: str, model: Model, examples: Sequence[Any], *, allow_unknown: bool) -> None:
-        self._measure = partial(EVALUATIONS[task], allow_unknown=allow_unknown)
+    def __init__(self, evaluation: Evaluation, model: Model, examples: Sequence[Any], *, allow_unknown: bool) -> None:
+        self._measure = partial(evaluation, allow_unknown=allow_unknown)
         self._model, self._examples = model, examples
         self._found: list[Evaluated] = []
 
@@ -217,7 +340,7 @@ class Measuring:
 
 
 def first_look(
-    task: str,
+    task: str | TaskSpec,
     source: str | Path,
     data: Path | str,
     *,
@@ -227,17 +350,19 @@ def first_look(
     skill: str | Path | None = None,
 ) -> DatasetReport:
     """Look at the data as a run would see it, before anything is spent."""
-    plan = recipe or Finetune()
-    examples = _read(task, data, dev, plan, columns)
-    outline = _open(source, task, read_outline if skill is None else read_folder)
+    plan, spec = recipe or Finetune(), find_task(task)
+    examples: dict[str, Sequence[Any]] = {
+        name: list(found) for name, found in _read(spec, data, dev, plan, columns).items()
+    }
+    outline = _open(source, spec, read_outline if skill is None else read_folder)
     if skill is not None:
-        outline = _with_skill(outline, source, skill, task, plan)
+        outline = _with_skill(outline, source, skill, spec, plan)
     model = Model(tell_capitals(outline) if plan.capitals else outline)
     return describe(examples, model.tokenizer, length=min(plan.length, model.encoder.max_length))
 
 
 def over_seeds(rows: Sequence[Metrics]) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of every metric, over the runs of several seeds."""
+    """Mean and standard deviation of every metric, over the runs of several seeds or folds."""
     require(len(rows) > 0, "no seeds given; name at least one", BadInput)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {
@@ -251,8 +376,10 @@ def with_seed(recipe: Any, seed: int) -> Any:
     return replace(recipe, train=replace(recipe.train, seed=seed))
 
 
-def find_task(name: str) -> TaskSpec:
-    """Look a task up by its name."""
+def find_task(name: str | TaskSpec) -> TaskSpec:
+    """Look a task up by its name; one that is given itself is taken."""
+    if isinstance(name, TaskSpec):
+        return name
     known = ", ".join(TASK_SPECS)
     require(name in TASK_SPECS, f"there is no task {name!r}; choose one of {known}, translation", BadInput)
     return TASK_SPECS[name]
@@ -265,29 +392,41 @@ def find_reader(name: str) -> Reader:
     return READERS[name]
 
 
-def _open(source: str | Path, task: str, read: Callable[[Path], Checkpoint]) -> Checkpoint:
+def _open(source: str | Path, spec: TaskSpec, read: Callable[[Path], Checkpoint]) -> Checkpoint:
     """Read the model to begin with; its skills, if it has any, are not what is trained."""
     folder = find(source)
-    recurrent = is_recurrent(folder)
-    require(not recurrent, f"{source} is from before the Transformer; it learns translation", WrongTask)
+    if is_recurrent(folder):
+        raise WrongTask(_from_before(str(source), str(read_object(folder / "config.json")["model_type"])))
     found = read(folder)
-    _check_capitals(found, task, str(source))
+    _check_capitals(found, spec, str(source))
     return found
 
 
-def _with_skill(start: Checkpoint, source: str | Path, skill: str | Path, task: str, recipe: Finetune) -> Checkpoint:
+def _from_before(source: str, family: str) -> str:
+    """Why a recurrent model is not fine-tuned for a task, and what it is for."""
+    if family in BUILD:
+        return f"{source} is from before the Transformer; it learns translation"
+    hint = "; clearhead embed --layers 0,1,2 gives its vectors" if family == "elmo" else ""
+    return f"{source} is {family}, from before the Transformer, and learns no task{hint}"
+
+
+def _with_skill(
+    start: Checkpoint, source: str | Path, skill: str | Path, spec: TaskSpec, recipe: Finetune
+) -> Checkpoint:
     """The model to begin with, with one of its skills to go on from."""
     found = Model(start, find(source)).skill(skill).checkpoint
-    _check_capitals(found, task, f"the skill {skill}")
+    _check_capitals(found, spec, f"the skill {skill}")
     most = max((len(part.down) for part in found.network.modules() if isinstance(part, LoRA)), default=0)
     held = recipe.lora is None or recipe.lora >= most
     require(held, f"the skill {skill} has the rank {most}, which lora={recipe.lora} cannot hold; set lora={most}")
     return found
 
 
-def _check_capitals(found: Checkpoint, task: str, name: str) -> None:
-    fits = TASK_SPECS[task].capitals or not Model(found).tokenizer.tells_capitals
-    require(fits, f"{name} looks at capitals, which {task} does not; begin with the model it was made of", BadInput)
+def _check_capitals(found: Checkpoint, spec: TaskSpec, name: str) -> None:
+    fits = spec.capitals or not Model(found).tokenizer.tells_capitals
+    require(
+        fits, f"{name} looks at capitals, which {spec.name} does not; begin with the model it was made of", BadInput
+    )
 
 
 def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
@@ -297,25 +436,47 @@ def _keep_head(model: Model, learnt: Checkpoint, head: str | None) -> None:
 
 
 def _read(
-    task: str, data: Path | str, dev: Path | str | None, recipe: Finetune, columns: Columns | None
-) -> dict[str, Sequence[Any]]:
+    spec: TaskSpec,
+    data: Path | str,
+    dev: Path | str | None,
+    recipe: Finetune,
+    columns: Columns | None,
+    *,
+    fold: tuple[int, int] | None = None,
+    stream: bool = False,
+) -> dict[str, Sequence[Any] | StreamedExamples]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
-    spec = find_task(task)
+    require(fold is None or dev is None, f"a fold is measured on its part of {data}; leave --dev {dev} out", BadInput)
     require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
-        require(not value or name in spec.options, f"objective.{name} is not for the task {task}; leave it out")
+        require(not value or name in spec.options, f"objective.{name} is not for the task {spec.name}; leave it out")
     metric = recipe.train.metric
-    require(metric is None or dev is not None, f"metric {metric!r} is measured on development data; give --dev")
+    require(
+        metric is None or dev is not None or fold is not None,
+        f"metric {metric!r} is measured on development data; give --dev",
+    )
     files = {"train": data} | ({} if dev is None else {"dev": dev})
+    if stream:
+        streaming = ", ".join(name for name, one in TASK_SPECS.items() if one.streams)
+        require(spec.streams, f"{spec.name} is not streamed; {streaming} are", BadInput)
     join = join_documents if recipe.documents else list
-    return {name: join(spec.read(file, columns or {})) for name, file in files.items()}
+    found: dict[str, Sequence[Any] | StreamedExamples] = {
+        name: StreamedExamples(file, lambda block: spec.read(block, columns or {}))
+        if stream and name == "train"
+        else join(spec.read(file, columns or {}))
+        for name, file in files.items()
+    }
+    if fold is None:
+        return found
+    training, validation = split_fold(list(found["train"]), *fold, recipe.train.seed)
+    return {"train": training, "dev": validation}
 
 
 def _check(
-    task: str,
-    training: Sequence[Any],
+    spec: TaskSpec,
+    training: Sequence[Any] | StreamedExamples,
     validation: Sequence[Any],
     files: tuple[Path | str, Path | str | None],
     recipe: Finetune,
@@ -323,30 +484,30 @@ def _check(
     allow_unknown_labels: bool,
 ) -> Labels | None:
     """Find the labels, and whatever could not be learnt or measured, before the first step."""
-    spec, (data, dev) = find_task(task), files
+    data, dev = files
     _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
     _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
     labels = spec.labels(training)
     if not validation:
         return labels
     if spec.head == "tags":
-        first, second = (scheme_of(examples) == "plain" for examples in (training, validation))
+        first, second = (scheme_of(list(examples)) == "plain" for examples in (training, validation))
         one, other = ("plain tags", "entities (B-, I-)")[:: 1 if first else -1]
         require(first == second, f"{data} has {one}, {dev} has {other}; give data of one kind", BadInput)
     if labels is not None:
         check_known(validation, labels.names, f"the training data {data}", allow=allow_unknown_labels)
     try:
-        found = EVALUATIONS[task].rehearse(validation, None if labels is None else labels.names).metrics
+        found = spec.evaluation.rehearse(validation, None if labels is None else labels.names).metrics
     except BadInput as error:
         raise BadInput(f"{dev} is nothing to measure on: {error}") from None
     name = (recipe.train.metric or next(iter(found))).removeprefix("-")
-    require(name in found, f"the task {task} gives no {name!r} for metric; it gives {', '.join(found)}")
+    require(name in found, f"the task {spec.name} gives no {name!r} for metric; it gives {', '.join(found)}")
     constant = f"{dev} has one and the same score everywhere, so that no correlation is defined"
     require(not math.isnan(found[name]), f"{constant}; give data with others", BadInput)
     return labels
 
 
-def _check_labels(examples: Sequence[Any], data: Path | str | None, *, needed: bool) -> None:
+def _check_labels(examples: Iterable[Any], data: Path | str | None, *, needed: bool) -> None:
     labelled = not needed or any(label_of(example) is not None for example in examples)
     require(labelled, f"{data} has no right answers; give data with labels, or name their column (--label)", BadInput)
 

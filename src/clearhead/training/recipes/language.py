@@ -59,6 +59,7 @@ FAMILIES = {
     **{name: LanguageFamily("causal", rnnlm.PRESETS, "gpt2", {"learning_rate": 2e-3}) for name in rnnlm.BUILD},
     "elmo": LanguageFamily("bidirectional", elmo.PRESETS, "word", _ELMO, {"length": 64, "tokens": 4096}),
 }
+SEGMENTS = 4  # sequences of running text that follow one another in a batch, where there is a memory
 # the family that an objective is tried with first
 DEFAULT_FAMILY: dict[str, str] = {"causal": "gpt2", "spans": "t5", "permutation": "xlnet", "bidirectional": "elmo"}
 TASKS: dict[str, Callable[[Any], Task]] = {
@@ -80,6 +81,10 @@ class Language:
     tokens: int = 8192  # of a micro-batch
     corruption: SpanCorruption = field(default_factory=SpanCorruption)  # of spans
     share: float = SHARE  # of a text that is guessed, by permutation
+    memory: int | None = (
+        None  # by permutation: tokens before it that a sequence knows, of the four that are read in turn
+    )
+    left_to_right: bool | None = None  # by permutation: every word in the order in which it stands, as Transformer-XL
     train: Settings = field(
         default_factory=lambda: Settings(
             minutes=60.0,
@@ -142,9 +147,21 @@ def pretrain_language(
     model = build(recipe, tokenizer, start)
     if model.family not in RECURRENT_FAMILIES:
         check_fit(model, recipe.length)
-    task = TASKS[recipe.objective](model.network)
     source, begun = partial(batches, recipe, tokenizer), None if start is None else {"the starting model": start}
-    return model, train_on_text(task, model, corpus, out, recipe, batches=source, start=begun, **options)
+    return model, train_on_text(
+        make_task(recipe, model.network), model, corpus, out, recipe, batches=source, start=begun, **options
+    )
+
+
+def make_task(recipe: Language, network: Any) -> Task:
+    """What a recipe trains a network for."""
+    for name, value in (("memory", recipe.memory), ("left_to_right", recipe.left_to_right)):
+        fits = not value or recipe.objective == "permutation"
+        require(fits, f"{name}={value} is for the objective permutation, not for {recipe.objective}; leave it out")
+    if recipe.memory is None:
+        return TASKS[recipe.objective](network)
+    require(recipe.memory >= 1, f"memory is a number of tokens, got {recipe.memory}; leave it out for none")
+    return PermutationLM(network, memory=recipe.memory, segment=recipe.length)
 
 
 def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
@@ -153,12 +170,16 @@ def batches(recipe: Language, tokenizer: Tokenizer, shards: Shards, split: str) 
     sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
     if recipe.objective == "causal":
         return RunningText(shards, tokenizer, **sizes)
+    permuted: dict[str, Any] = {"share": recipe.share, "left_to_right": bool(recipe.left_to_right), "seed": seed}
+    if recipe.memory is not None:
+        rows = RunningText(shards, tokenizer, **{**sizes, "length": SEGMENTS * recipe.length})
+        return PermutedBatches(rows, tokenizer, segment=recipe.length, **permuted)
     texts = PackedText(shards, tokenizer, **sizes)
     if recipe.objective == "spans":
         return SpanCorruptedBatches(texts, tokenizer, recipe.corruption, length=recipe.length, seed=seed)
     if recipe.objective == "bidirectional":
         return NeighbourTargets(texts)
-    return PermutedBatches(texts, tokenizer, share=recipe.share, seed=seed)
+    return PermutedBatches(texts, tokenizer, **permuted)
 
 
 def build(recipe: Language, tokenizer: Tokenizer, start: Path | None = None) -> Model:

@@ -11,8 +11,8 @@ import torch
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.masking import MaskedBatches, Masking, Vocabulary
-from clearhead.data.pretraining import PackedText, SentencePairs
-from clearhead.data.rng import BatchSource
+from clearhead.data.pretraining import SHORT, PackedText, SentencePairs
+from clearhead.data.rng import BatchSource, Phases
 from clearhead.data.shards import Shards
 from clearhead.errors import require
 from clearhead.hub.checkpoint import fresh_heads
@@ -30,6 +30,7 @@ from clearhead.training.settings import Every, Settings
 from clearhead.training.tasks.language import MaskedLM, MaskedLMWithPairs, Pairs, ReplacedAndMasked, ReplacedTokens
 from clearhead.training.tasks.task import Task
 
+EARLY = 0.9  # of a run has sequences of `early_length` (Devlin et al. 2018, appendix A.2)
 GENERATOR = "generator"  # the folder inside the model's that keeps it, to go on with
 
 Objective = Literal["masked", "masked+next", "masked+order", "replaced", "replaced+masked", "replaced+masked+next"]
@@ -57,6 +58,8 @@ class Pretrain:
     objective: Objective = "masked"
     masking: Masking = field(default_factory=lambda: Masking(multiple=64))
     length: int = 128  # tokens of a sequence, special ones included
+    early_length: int | None = None  # tokens of a sequence in the first 90 % of the run, as many sequences in a batch
+    short: float | None = None  # the share of sequences that are shorter; None is 0.1 of plain text, and 0 of pairs
     singles: float = 0.0  # of objectives with pairs: the share of sequences that are one text, cut anywhere
     tokens: int = 16_384  # of a micro-batch
     train: Settings = field(
@@ -71,6 +74,12 @@ class Pretrain:
             every=Every(save=1000, evaluate=1000),
         )
     )
+
+    def __post_init__(self) -> None:
+        early = self.early_length
+        told = f"early_length {early} must be shorter than length {self.length}, and longer than 3 tokens"
+        require(early is None or 3 < early < self.length, f"{told}; early_length=none has one length throughout")
+        require(self.short is None or 0 <= self.short < 1, f"short is a share in [0, 1), got {self.short}")
 
 
 @run.in_own_folder("start")
@@ -115,15 +124,38 @@ def _started(start: Path | None) -> dict[str, Path | Model]:
 
 def batches(recipe: Pretrain, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
     """Make the masked batches of a recipe."""
-    sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": recipe.train.seed}
+    late = _of_length(recipe, tokenizer, shards, split)
+    if recipe.early_length is None or split != "train":
+        return late
+    return Phases(_of_length(_early(recipe), tokenizer, shards, split), late, EARLY)
+
+
+def _early(recipe: Pretrain) -> Pretrain:
+    """The recipe of the first part of the run, whose batches have as many sequences, with fewer tokens and masks."""
+    length, early, most = recipe.length, recipe.early_length or recipe.length, recipe.masking.most
+    masking = recipe.masking if most is None else replace(recipe.masking, most=max(most * early // length, 1))
+    tokens = max(recipe.tokens * early // length, early)
+    return replace(recipe, length=early, tokens=tokens, masking=masking, early_length=None)
+
+
+def _of_length(recipe: Pretrain, tokenizer: Tokenizer, shards: Shards, split: str) -> BatchSource:
+    seed = recipe.train.seed
+    sizes: dict[str, Any] = {"tokens": recipe.tokens, "length": recipe.length, "seed": seed, "split": split}
     plain: BatchSource
     if not recipe.objective.endswith(("+next", "+order")):
         require(not recipe.singles, f"singles={recipe.singles} is for objectives with pairs; leave it out")
-        plain = PackedText(shards, tokenizer, split=split, **sizes)
+        plain = PackedText(shards, tokenizer, short=SHORT if recipe.short is None else recipe.short, **sizes)
     else:
-        kind: Literal["next", "order"] = "next" if recipe.objective.endswith("+next") else "order"
-        plain = SentencePairs(shards, tokenizer, kind=kind, singles=recipe.singles, split=split, **sizes)
-    return MaskedBatches(plain, Vocabulary.of(tokenizer), recipe.masking, seed=recipe.train.seed)
+        plain = SentencePairs(
+            shards,
+            tokenizer,
+            kind="next" if recipe.objective.endswith("+next") else "order",
+            singles=recipe.singles,
+            short=recipe.short or 0.0,
+            duplicates=recipe.masking.duplicates,
+            **sizes,
+        )
+    return MaskedBatches(plain, Vocabulary.of(tokenizer), recipe.masking, seed=seed)
 
 
 def build(

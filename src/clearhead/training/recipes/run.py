@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
@@ -16,6 +16,7 @@ from torch import nn
 from clearhead.data.corpus import Corpus
 from clearhead.data.rng import BatchSource
 from clearhead.data.shards import Shards, find_shards, tokenise
+from clearhead.data.stream import StreamedExamples
 from clearhead.errors import BadInput, ClearheadError, NotFound, require
 from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.scores import Evaluated, Metrics
@@ -42,15 +43,16 @@ from clearhead.training.checkpoint import DIGEST, check_same, checkpoints, compa
 from clearhead.training.distributed import first_process, local_device, process_group, wait_for_first
 from clearhead.training.loop import TrainResult, train
 from clearhead.training.monitor import MEASURED, Report, read_rows
-from clearhead.training.settings import NEVER, Settings, as_toml, beside_training
+from clearhead.training.settings import NEVER, Settings, as_toml, beside_training, values_of
 from clearhead.training.tasks.task import Task
+from clearhead.training.trackers import Tracker, make_trackers
 
 log = logging.getLogger(__name__)
 
 # inside the model's folder: checkpoints and curves, and the token ids that were trained on
 RUN, CORPUS = "run", "corpus"
 _VALIDATION_BATCHES = 8
-_CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
+CPU_TOKENS, _CPU_ACCUMULATE = 2048, 2
 _REPLACES = "replaces"  # a file that is in RUN until what was there before is replaced
 _VOCABULARY = "vocabulary.json"  # what a vocabulary was learnt from; put in place last, so that one with it is whole
 _CARD_DIGEST = "card.json"
@@ -63,8 +65,9 @@ class RunOptions(TypedDict, total=False):
 
     device: str  # "cpu" unless named
     shard: bool  # see `training.loop`
-    progress: Progress | None  # told how many bytes of the corpus are tokenised
-    tensorboard: bool
+    progress: Progress | None  # told how many bytes of the corpus, or of streamed data, are tokenised
+    track: Sequence[str | Tracker]  # names of `TRACKERS`, or objects of your own that are told every row
+    tensorboard: bool  # the same as "tensorboard" in `track`
     command: str | None  # what the card says the run was started with
     restart: bool  # begin anew where another run is, which goes when this one is ready to begin
     more: bool  # go on from a run that is over, where the settings are longer than its
@@ -82,7 +85,7 @@ class FinetuneResult:
 
 
 Found = TypeVar("Found")
-Examples = tuple[object, Sequence[Any]]  # the name of their file, and what was read from it
+Examples = tuple[object, Sequence[Any] | StreamedExamples]  # the name of their file, and what was read from it
 
 
 def fingerprint(
@@ -129,7 +132,7 @@ def _listed(files: object) -> str:
     return ", ".join(map(str, files)) if isinstance(files, list | tuple) else str(files)
 
 
-def _examples_digest(examples: Sequence[Any]) -> str:
+def _examples_digest(examples: Iterable[Any]) -> str:
     sha = hashlib.sha256()
     for example in examples:  # dataclasses of text, numbers and tuples, whose repr tells all
         sha.update(repr(example).encode("utf-8", "surrogatepass"))
@@ -241,6 +244,8 @@ def run(
     `made_of` is the run's `fingerprint`. What the last evaluation fails by is in the result: `check_measured` raises
     it, when the model is saved.
     """
+    named = [*options.get("track", ()), *(["tensorboard"] if options.get("tensorboard") else [])]
+    report = Report(out / RUN, trackers=make_trackers(named), config=values_of(recipe))
     result = train(
         task,
         source,
@@ -250,7 +255,7 @@ def run(
         shard=options.get("shard", False),
         fingerprint=made_of,
         evaluate=evaluate,
-        report=Report(out / RUN, tensorboard=options.get("tensorboard", False)),
+        report=report,
         restart=options.get("restart", False),
         more=options.get("more", False),
         raise_failure=False,
@@ -356,7 +361,7 @@ def for_device(recipe: Any, device: str) -> Any:
     if device != "cpu":
         return recipe
     few = replace(recipe.train, accumulate=min(recipe.train.accumulate, _CPU_ACCUMULATE))
-    return replace(recipe, tokens=min(recipe.tokens, _CPU_TOKENS), train=few)
+    return replace(recipe, tokens=min(recipe.tokens, CPU_TOKENS), train=few)
 
 
 def ends_averaged(settings: Settings) -> bool:

@@ -1,22 +1,27 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from clearhead.data import encode, formats, published
 from clearhead.data.dataset import TokenizedDataset
 from clearhead.data.examples import Labels
+from clearhead.data.tables import Source, Table
 from clearhead.data.tags import recognised, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.evaluation.tasks import EVALUATIONS, Evaluation
+from clearhead.hub.checkpoint import read_own_heads
+from clearhead.hub.remote import find
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.tasks import classification as tasks
 from clearhead.training.tasks.distillation import VectorDistillation
@@ -27,10 +32,13 @@ TAG_SCHEME = "tag_scheme"  # in config.json: IOB2 or IOBES, which mark entities,
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
 
-def _read_similar(source: Path | str, columns: Columns) -> list[Any]:
+def _read_similar(source: Source, columns: Columns) -> list[Any]:
     """Scores of similarity come as 0 to 5 or 0 to 1; a cosine goes from 0 to 1 here."""
     examples = formats.read_pairs(source, **_renamed(columns, "similar", text="first", pair="second", label="score"))
     largest = max((example.score or 0.0 for example in examples), default=0.0)
+    if isinstance(source, Table):  # a block of a file, of whose other scores nothing is known
+        told = f"{source.name} has scores above 1, which a stream does not scale; divide them by 5"
+        require(largest <= 1, told, BadInput)
     scale = 5.0 if largest > 1 else 1.0
     for one in examples:
         if one.score is not None and not -1 <= one.score <= 5:
@@ -73,7 +81,7 @@ def _renamed(columns: Columns, task: str, **names: str) -> dict[str, Any]:
     return {names[role]: column for role, column in columns.items()}
 
 
-Reader = Callable[[Path | str, Columns], list[Any]]
+Reader = Callable[[Any, Columns], list[Any]]  # of a file, or of a block of one where the task streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +101,25 @@ class ObjectiveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """One task. `head` is None where the encoder itself is trained."""
+    """One task: how its data is read and tokenised, what is learnt by which head, and how it is measured.
 
+    A spec of your own is given to `finetune` in the place of a name. `head` is the name of one that the families have,
+    or None where the encoder itself is trained, or a name for the `module` that you build.
+    """
+
+    name: str
     read: Reader
-    labels: Callable[[Sequence[Any]], Labels | None] = lambda examples: None  # those that occur, if it has any
+    labels: Callable[[Iterable[Any]], Labels | None] = lambda examples: None  # those that occur, if it has any
     tokenise: Callable[..., TokenizedDataset]  # of examples, tokenizer, labels if there are any, and length=
     task: Callable[[Model, TokenizedDataset, ObjectiveOptions], Task]
+    evaluation: Evaluation
     head: str | None
+    module: Callable[[Any, int], nn.Module] | None = None  # of the encoder and `outputs`, where no family has the head
     outputs: int | None = None  # of the head; None is one for each label
     problem: str | None = None
     options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
+    streams: bool = False  # whether `read` takes a block of a file, a `Table`, where each row stands for itself
 
     def encode(
         self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
@@ -117,21 +133,31 @@ class TaskSpec:
             return model
         names = () if labels is None else labels.names
         outputs = len(names) if self.outputs is None else self.outputs
-        made = model.with_head(self.head, outputs, labels=names or None, problem=self.problem)
+        module = None if self.module is None else self.module(model.encoder, outputs)
+        made = model.with_head(self.head, outputs, labels=names or None, problem=self.problem, module=module)
         description = made.checkpoint.description
         extra = {name: value for name, value in description.extra.items() if name != TAG_SCHEME}
         if self.head == "tags":
             extra[TAG_SCHEME] = scheme_of_labels(names)
         return Model(replace(made.checkpoint, description=replace(description, extra=extra)))
 
+    def load(self, folder: str | Path, *, device: str = "cpu") -> Model:
+        """Load a model that was trained for this task, with its head, though no family may have that."""
+        model = load(folder, device=device, dtype="float32")
+        if self.module is None:
+            return model
+        made = self.prepare(model, None if model.labels is None else Labels(model.labels))
+        read_own_heads(find(folder), made.network.heads)
+        return made
 
-def _classes(examples: Sequence[Any]) -> Labels:
+
+def _classes(examples: Iterable[Any]) -> Labels:
     found = Labels.of(example.label for example in examples)
     require(len(found) > 1, f"all examples have the label {found.names[0]!r}; give data with two or more", BadInput)
     return found
 
 
-def _tags(examples: Sequence[Any]) -> Labels:
+def _tags(examples: Iterable[Any]) -> Labels:
     found = Labels.of(tag for example in examples for tag in example.tags)
     require(len(found) > 1, f"all words have the tag {found.names[0]!r}; give data with two or more", BadInput)
     return found
@@ -178,6 +204,9 @@ def _instruct(model: Model, *_: Any) -> Task:
 
 TASK_SPECS: dict[str, TaskSpec] = {
     "classify": TaskSpec(
+        name="classify",
+        streams=True,
+        evaluation=EVALUATIONS["classify"],
         read=lambda source, columns: formats.read_texts(source, **columns),
         labels=_classes,
         tokenise=encode.encode_texts,
@@ -188,6 +217,9 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "label": TaskSpec(
+        name="label",
+        streams=True,
+        evaluation=EVALUATIONS["label"],
         read=lambda source, columns: formats.read_texts(source, parse=formats.parse_classes, **columns),
         labels=lambda examples: Labels.of(label for example in examples for label in example.label),
         tokenise=encode.encode_texts,
@@ -197,6 +229,9 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "regress": TaskSpec(
+        name="regress",
+        streams=True,
+        evaluation=EVALUATIONS["regress"],
         read=lambda source, columns: formats.read_texts(source, parse=formats.parse_score, **columns),
         tokenise=encode.encode_texts,
         task=lambda model, *_: tasks.Regress(model.network),
@@ -206,6 +241,8 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "tag": TaskSpec(
+        name="tag",
+        evaluation=EVALUATIONS["tag"],
         read=_read_tagged,
         labels=_tags,
         tokenise=lambda *given, length: encode.encode_tags(*given, length=length).encoded,
@@ -215,6 +252,8 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "answer": TaskSpec(
+        name="answer",
+        evaluation=EVALUATIONS["answer"],
         read=_read_questions,
         tokenise=encode.encode_answers,
         task=lambda model, *_: tasks.FindSpans(model.network),
@@ -223,6 +262,8 @@ TASK_SPECS: dict[str, TaskSpec] = {
         capitals=True,
     ),
     "choose": TaskSpec(
+        name="choose",
+        evaluation=EVALUATIONS["choose"],
         read=_read_choices,
         tokenise=encode.encode_choices,
         task=lambda model, *_: tasks.MultipleChoice(model.network),
@@ -230,6 +271,9 @@ TASK_SPECS: dict[str, TaskSpec] = {
         outputs=1,
     ),
     "similar": TaskSpec(
+        name="similar",
+        streams=True,
+        evaluation=EVALUATIONS["similar"],
         read=_read_similar,
         tokenise=encode.encode_pairs,
         task=_similar,
@@ -237,6 +281,9 @@ TASK_SPECS: dict[str, TaskSpec] = {
         options=("ranking",),
     ),
     "instruct": TaskSpec(
+        name="instruct",
+        streams=True,
+        evaluation=EVALUATIONS["instruct"],
         read=lambda source, columns: formats.read_instructions(
             source, text=columns.get("text"), pair=columns.get("pair")
         ),

@@ -1,4 +1,4 @@
-"""Translation: pairs of sentences to a model that turns one into the other, recurrent or Transformer, new or not."""
+"""Translation: pairs of sentences to a model that turns one into the other: recurrent, Transformer, or a GPT."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +13,8 @@ from typing import Any, Unpack
 
 import torch
 
+from clearhead.data.dataset import ShuffledBatches
+from clearhead.data.encode import SEPARATOR, encode_instructions
 from clearhead.data.examples import PairExample
 from clearhead.data.rng import BatchSource
 from clearhead.data.seq2seq import ParallelBatches, encode_parallel, read_parallel
@@ -21,10 +23,10 @@ from clearhead.evaluation.perplexity import perplexity
 from clearhead.evaluation.tasks import Metrics
 from clearhead.evaluation.translation import bleu
 from clearhead.hub.checkpoint import read_outline, recurrent_checkpoint, source_marks
-from clearhead.hub.config import is_recurrent
+from clearhead.hub.config import TASKS, is_recurrent
 from clearhead.hub.remote import find
 from clearhead.io import read_object, staged
-from clearhead.models import GENERATORS, RECURRENT_FAMILIES
+from clearhead.models import GENERATORS, RECURRENT_FAMILIES, gpt
 from clearhead.models.seq2seq import BUILD, Seq2SeqConfig
 from clearhead.models.transformer import PRESETS, TransformerConfig
 from clearhead.nn.decoder import EncoderDecoder
@@ -49,17 +51,18 @@ from clearhead.training.recipes.run import (
     try_measuring,
 )
 from clearhead.training.settings import NEVER, Every, Settings
-from clearhead.training.tasks.language import Translation
+from clearhead.training.tasks.language import PromptedTranslation, Translation
 
 # models that can be made anew, and their sizes
 NEW: dict[str, Any] = {
     **{name: Seq2SeqConfig() for name in BUILD},
     **{f"transformer-{size}": config for size, config in PRESETS.items()},
+    **{f"gpt-{size}": gpt.PRESETS[size] for size in ("mini", "small")},
 }
 MEASURED = ("perplexity", "accuracy")  # by the loop; BLEU takes longer, and comes in the end
 _OR = " and ".join(MEASURED)
 _WRITES_NOT = "has no head that writes; choose one for translation"
-_PREFIXES = ("seq2seq-", "transformer-")  # what begins so is meant to be one of them, and no hub name
+_PREFIXES = ("seq2seq-", "transformer-", "gpt-")  # what begins so is meant to be one of them, and no hub name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +104,8 @@ def recipe_for(model: str | Path) -> Translate:
         guess = f"did you mean {near[0]}? " if near else ""
         raise NotFound(f"there is no model {model!r}; {guess}New ones are {', '.join(NEW)}")
     plan = Translate(model=NEW.get(str(model)))
+    if isinstance(plan.model, gpt.Gpt2Config):
+        return replace(plan, tokenizer="gpt2")
     if not isinstance(plan.model, TransformerConfig):
         return plan
     # Vaswani et al. 2017, sections 5.3 and 6.1
@@ -120,8 +125,9 @@ def translate(
 ) -> FinetuneResult:
     """Train `model` on parallel text and save it with its card in `out`; a run that was stopped there goes on.
 
-    `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. `data`
-    and `dev` are two files, or one table with `columns`; see `data.seq2seq`. For the rest see `recipes.run.RunOptions`.
+    `model` is a new one by its name, such as "seq2seq-lstm-additive", or a folder or hub name to go on from. A GPT
+    reads a source and a new line, and learns the target alone. `data` and `dev` are two files, or one table with
+    `columns`; see `data.seq2seq`. For the rest see `recipes.run.RunOptions`.
     """
     recipe = recipe or recipe_for(model)
     metric = (recipe.train.metric or MEASURED[0]).removeprefix("-")
@@ -130,7 +136,7 @@ def translate(
     pairs, measured = sets["train"], sets.get("dev", [])
     torch.manual_seed(recipe.train.seed)
     translator = prepare(model, pairs, recipe)
-    task = Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
+    task = _task(translator, recipe)
     words = translator.tokenizer
     tokenizers = words, words if recipe.model is not None else Tokenizer.of_targets(find(model))
     evaluate = None
@@ -181,6 +187,19 @@ def first_look(
     return _read(data, dev, columns)
 
 
+def _task(translator: Model, recipe: Translate) -> Translation | PromptedTranslation:
+    if not _prompted(translator):
+        return Translation(translator.network, label_smoothing=recipe.label_smoothing, agreement=recipe.agreement)
+    told = f"agreement={recipe.agreement} is for models that read a source beside what they write; leave it out"
+    require(not recipe.agreement, told, BadInput)
+    return PromptedTranslation(translator.network, label_smoothing=recipe.label_smoothing)
+
+
+def _prompted(model: Model) -> bool:
+    """Whether it is a decoder alone, which reads the source before what it writes."""
+    return model.family not in RECURRENT_FAMILIES and not isinstance(model.encoder, EncoderDecoder)
+
+
 def _read(
     data: Sequence[str | Path], dev: Sequence[str | Path] | None, columns: Sequence[str | None]
 ) -> dict[str, list[PairExample]]:
@@ -194,7 +213,10 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
     if recipe.model is None:
         loaded = load(_check_start(model))
         require(loaded.writes, f"{model} {_WRITES_NOT}", WrongTask)
-        return _told(loaded, recipe)
+        loaded = _told(loaded, recipe)
+        return _with_suffix(loaded) if _prompted(loaded) else loaded
+    if isinstance(recipe.model, gpt.Gpt2Config):
+        return _new_gpt(recipe.model, pairs, recipe)
     tags = tuple(tag(target) for _, target in read_directions(recipe.directions))
     for pair in pairs if tags else ():
         told = f"{short(pair.first)} begins with none of {', '.join(dict.fromkeys(tags))}; say what to translate it to"
@@ -209,6 +231,26 @@ def prepare(model: str | Path, pairs: Sequence[PairExample], recipe: Translate) 
         config = replace(config, bos_token_id=tokenizer.cls_id)
         return Model(recurrent_checkpoint(str(model), RECURRENT_FAMILIES[str(model)].network(config), tokenizer))
     return Model.create(config, tokenizer, heads={"causal_lm": config.vocab_size})
+
+
+def _new_gpt(config: gpt.Gpt2Config, pairs: Sequence[PairExample], recipe: Translate) -> Model:
+    """A decoder alone with fresh weights, and a tokenizer of both languages that knows what stands between them."""
+    require(recipe.tokenizer == "gpt2", f"a GPT has a tokenizer of kind gpt2, not {recipe.tokenizer}; leave it out")
+    told = f"directions={list(recipe.directions)} are for models that read a source beside what they write"
+    require(not recipe.directions, f"{told}; choose a transformer-… or leave them out")
+    texts = (f"{pair.first}{SEPARATOR}{pair.second}" for pair in pairs)
+    tokenizer = train_tokenizer(texts=texts, kind="gpt2", vocabulary=recipe.vocabulary)
+    size, end = tokenizer.vocabulary, tokenizer.sep_id
+    config = replace(config, vocab_size=size, bos_token_id=end, eos_token_id=end)
+    return _with_suffix(Model.create(config, tokenizer, heads={"causal_lm": size}))
+
+
+def _with_suffix(model: Model) -> Model:
+    """A decoder whose config.json will say what stands between a text and its translation."""
+    description = model.checkpoint.description
+    tasks = description.extra.get(TASKS)
+    told = {**(tasks if isinstance(tasks, dict) else {}), "translation": {"suffix": SEPARATOR}}
+    return Model(replace(model.checkpoint, description=replace(description, extra={**description.extra, TASKS: told})))
 
 
 def _told(model: Model, recipe: Translate) -> Model:
@@ -237,7 +279,7 @@ def _marks(model: Model) -> tuple[Around, Around] | None:
     return source, source_marks(words, body, languages.target) if languages is not None and told else source
 
 
-def _metrics(task: Translation, source: BatchSource, device: str) -> Metrics:
+def _metrics(task: Translation | PromptedTranslation, source: BatchSource, device: str) -> Metrics:
     """Measure on validation pairs: perplexity, and how many words of the target are guessed right, in percent."""
     nll = right = count = 0.0
     with torch.no_grad():
@@ -253,7 +295,10 @@ def _bleu(translator: Model, pairs: Sequence[PairExample], recipe: Translate) ->
     if find_spec("sacrebleu") is None:
         return {}
     sources, references = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    written = translate_texts(translator.network, translator.tokenizer, sources, max_tokens=recipe.length - 1)
+    most, suffix = recipe.length - 1, translator.translation_suffix
+    if suffix:
+        most = min(most, translator.encoder.max_length // 2)
+    written = translate_texts(translator.network, translator.tokenizer, sources, max_tokens=most, suffix=suffix)
     return {"bleu": bleu(references, written).score}
 
 
@@ -266,8 +311,6 @@ def _check_start(model: str | Path) -> Path:
         return folder
     outline = read_outline(folder)
     require(outline.description.family in GENERATORS, f"{model} {_WRITES_NOT}", WrongTask)
-    reads = isinstance(outline.network.encoder, EncoderDecoder)
-    require(reads, f"{model} goes on from a prompt and reads no source; train it with: finetune instruct", WrongTask)
     return folder
 
 
@@ -285,7 +328,11 @@ def _keep_targets(folder: Path, out: Path) -> None:
 
 def _batches(
     pairs: Sequence[PairExample], translator: Model, tokenizers: tuple[Tokenizer, Tokenizer], recipe: Translate
-) -> ParallelBatches:
+) -> BatchSource:
     words, targets = tokenizers
+    if _prompted(translator):
+        length = min(2 * recipe.length, translator.encoder.max_length)
+        read = encode_instructions(pairs, words, length=length)
+        return ShuffledBatches(read, seed=recipe.train.seed, tokens=recipe.tokens, grouped=True)
     encoded = encode_parallel(pairs, words, targets=targets, length=recipe.length, around=_marks(translator))
     return ParallelBatches(encoded, seed=recipe.train.seed, tokens=recipe.tokens)

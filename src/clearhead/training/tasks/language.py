@@ -5,12 +5,15 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from clearhead.data.batch import Batch
 from clearhead.errors import BadInput, require
 from clearhead.nn.embeddings import FactorisedEmbeddings, inner_of
 from clearhead.nn.heads import MaskedLMHead, Network
+from clearhead.nn.layout import Packed, Padded
+from clearhead.nn.memory import Memory
 from clearhead.objectives import language as objectives
 from clearhead.objectives.loss import Loss, count_targets, cross_entropy
 from clearhead.training.tasks.task import HeadTask, answer, encode, fill, need_heads, read
@@ -65,6 +68,19 @@ class CausalLM(HeadTask):
     def _logits(self, batch: Batch) -> Tensor:
         head = ("causal_lm",) if isinstance(self.network, Network) else ()
         return self.network(*head, batch.ids, batch.layout)
+
+
+class PromptedTranslation(CausalLM):
+    """Each word of the target from its source, which stands before it, and the words between. Targets: next (N,)."""
+
+    part = "words"
+
+    def __init__(self, network: nn.Module, *, label_smoothing: float = 0.0) -> None:
+        super().__init__(network)
+        self.label_smoothing = label_smoothing
+
+    def _loss(self, logits: Tensor, batch: Batch) -> Loss:
+        return objectives.causal_lm(logits, batch.targets["next"], label_smoothing=self.label_smoothing)
 
 
 class BidirectionalLM:
@@ -122,9 +138,17 @@ def write(network: Any, batch: Batch) -> Tensor:
 
 
 class PermutationLM(HeadTask):
-    """Each asked word from those before it in its text's order. Targets: place; the source's: rank."""
+    """Each asked word from those before it in its text's order. Targets: place; the source's: rank.
+
+    With `memory`, texts, all of one length, are read in segments of `segment` tokens, each of which knows so many
+    tokens before it (Transformer-XL).
+    """
 
     head, part = "permutation_lm", "words"
+
+    def __init__(self, network: nn.Module, *, memory: int | None = None, segment: int = 0) -> None:
+        super().__init__(network)
+        self.memory, self.segment = memory, segment
 
     def _count(self, batch: Batch) -> int:
         return batch.tokens
@@ -132,12 +156,32 @@ class PermutationLM(HeadTask):
     def _logits(self, batch: Batch) -> Tensor:
         if (text := batch.source) is None:
             raise BadInput("the batch holds questions and no text; make it with data.masking.PermutedBatches")
+        network: Any = self.network
+        if self.memory is not None:
+            hidden = self._in_segments(network.encoder, batch, text, Memory(self.memory))
+            return read(network, self.head, hidden, batch)
         counts = batch.layout.offsets.diff().long()
         firsts = text.layout.offsets[:-1].long().repeat_interleave(counts, output_size=batch.tokens)
         where, rank = firsts + batch.targets["place"], text.targets["rank"]
-        network: Any = self.network
         hidden = network.encoder.guess(text.ids, text.layout, rank, where, batch.layout, text.segments)
         return read(network, self.head, hidden, batch)
+
+    def _in_segments(self, encoder: Any, batch: Batch, text: Batch, memory: Memory) -> Tensor:
+        """The queries' hidden states (M, D), segment after segment of all texts at once."""
+        rows, length = text.layout.batch, self.segment
+        counts = batch.layout.offsets.diff().long()
+        row = torch.arange(rows, device=counts.device).repeat_interleave(counts, output_size=batch.tokens)
+        place = batch.targets["place"]
+        assert text.segments is not None  # noqa: S101
+        cut = [part.view(rows, -1).split(length, 1) for part in (text.ids, text.targets["rank"], text.segments)]
+        found, order = [], []
+        for number, (ids, rank, segments) in enumerate(zip(*cut, strict=True)):
+            mine = (place // length == number).nonzero().flatten()
+            where = row[mine] * length + place[mine] % length
+            asked = Packed.of(row[mine].bincount(minlength=rows).tolist(), ids.device)
+            found.append(encoder.guess(ids, Padded.full(ids), rank, where, asked, segments, memory))
+            order.append(mine)
+        return torch.cat(found)[torch.cat(order).argsort()]
 
     def _loss(self, logits: Tensor, batch: Batch) -> Loss:
         return objectives.masked_lm(logits, batch.ids)

@@ -23,7 +23,8 @@ function streamBars(box, tokens, block, chosen, choose) {
   const rows = tokens.map((token, i) => {
     const y = i * row;
     const [enters, attends, feeds, leaves] = ["before", "attention", "feed-forward", last].map((name) => block[name].norms[i]);
-    const group = made("g", { tabindex: 0, role: "button", "aria-label": `${plainToken(token)}: enters ${enters}, attention ${attends}, feed-forward ${feeds}, leaves ${leaves}` },
+    const group = made("g", { tabindex: 0, role: "button" },
+      made("title", {}, `${plainToken(token)}: enters ${enters}, attention ${attends}, feed-forward ${feeds}, leaves ${leaves}`),
       made("rect", { class: i === chosen ? "chosen" : "", fill: "transparent", x: 0, y, width, height: row - 1, rx: 3 }),
       made("text", { x: left - 8, y: y + 17, "text-anchor": "end" }, plainToken(token).slice(0, 11)),
       made("rect", { class: "leaves", x: left, y: y + 2, width: long(leaves), height: 9 }),

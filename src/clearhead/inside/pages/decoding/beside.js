@@ -33,5 +33,5 @@ function showBeside() {
       cell.style.setProperty("--share", score / 100);
       return cell;
     })));
-  query(".quality").append(element("thead", {}, element("tr", {}, element("th"), ...spans)), element("tbody", {}, ...lines));
+  query(".quality").append(element("thead", {}, element("tr", {}, element("td"), ...spans)), element("tbody", {}, ...lines));
 }

@@ -38,8 +38,8 @@ function drawTree(nodes, path, greedy, choose) {
       drawn("text", { x: x + CELL.width - 7, y: y + 32, class: "number", "text-anchor": "end" }, score),
     );
     const told = greedy.includes(i) && !path.includes(i) ? ", greedy would have gone here" : "";
-    box.setAttribute("aria-label", `${word}, after: ${node.written}${told}`);
-    box.append(drawn("title", {}, `probability ${node.chance ?? 1}, log-probability so far ${node.score}${told}`));
+    const chances = `probability ${node.chance ?? 1}, log-probability so far ${node.score}`;
+    box.append(drawn("title", {}, `${word}, which gives “${node.written}”: ${chances}${told}`));
     box.addEventListener("click", () => choose(i));
     box.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") choose(i);

@@ -24,7 +24,7 @@ function draw() {
   LABELS = room < 560 ? 112 : sides.length > 1 ? 140 : 168;
   const counts = sides.map((side) => side.tokens.length);
   const labels = LABELS * sides.length + 12 * (sides.length - 1);
-  const column = Math.max(34, (room - labels) / counts.reduce((a, b) => a + b));
+  const column = Math.max(30, (room - labels) / counts.reduce((a, b) => a + b));
   const rows = sides.map((side, i) => rowsOf(side, state.open[i]));
   // as tall as the window lets it be, so that the first picture needs no scrolling
   const extra = (list) => TOKENS + list.reduce((sum, { weights, kind }) => sum + (weights ? GAP : 0) + (kind === "head" ? 8 : 0), 0);
@@ -40,10 +40,10 @@ function draw() {
   });
   const size = { width: left - 12, height, viewBox: `0 0 ${left - 12} ${height}` };
   Object.entries(size).forEach(([name, value]) => svg.setAttribute(name, value));
-  const kept = svg.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  const kept = svg.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   svg.replaceChildren(...sides.map((side, i) => drawStack(side, i, rows[i], places[i], state)));
   if (sides.length > 1) svg.append(bridge(rows, places));
-  if (kept) [...svg.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === kept)?.focus();
+  if (kept) [...svg.querySelectorAll("[data-name]")].find((one) => one.dataset.name === kept)?.focus();
 }
 
 // what the decoder reads of the encoder: a way for all, and for a chosen token the weights

@@ -91,7 +91,8 @@ function drawTokens(group, side, index, row, { x, column }) {
     const text = plainToken(token);
     const special = label(token).special ? "special" : "token";
     const second = side.segments[i] ? " second" : "";
-    const button = drawn("g", { tabindex: 0, role: "button", "aria-label": `token ${i + 1}, ${text}` },
+    const button = drawn("g", { tabindex: 0, role: "button", "data-name": `${index} ${i}` },
+      drawn("title", {}, `token ${i + 1}, ${text}`),
       drawn("rect", { class: "hit", x: x(i), y: row.y, width: column, height: row.height }),
       fittedText(shortToken(token), column - 3, {
         class: special + second, x: x(i) + column / 2, y: row.y + 16, size: special === "special" ? 11 : 12,
@@ -107,12 +108,11 @@ function drawLabel(group, side, index, row, { left }) {
   const size = row.height < 16 ? 11 : 12;
   const text = fittedText(row.title, width - 4, { x: x + width / 2, y: row.y + row.height / 2 + 4, size, weight: 400 });
   const box = drawn("rect", { class: `box ${row.kind}`, x, y: row.y + 1.5, width, height: row.height - 3, rx: 4 });
-  const made = drawn("g", {}, drawn("title", {}, row.title), box, text);
+  const opened = inside && row.kind !== "block";
+  const made = drawn("g", {}, drawn("title", {}, `${row.title}${opened ? `, of block ${row.block + 1}` : ""}`), box, text);
   if (inside) {
-    const opened = row.kind !== "block";
-    Object.entries({ tabindex: 0, role: "button", "aria-expanded": opened }).forEach(([name, value]) =>
-      made.setAttribute(name, value));
-    made.setAttribute("aria-label", `${row.title}${opened ? `, of block ${row.block + 1}` : ""}`);
+    const said = { tabindex: 0, role: "button", "aria-expanded": opened, "data-name": `${index} ${row.title} ${row.block}` };
+    Object.entries(said).forEach(([name, value]) => made.setAttribute(name, value));
     pressed(made, () => chooseBlock(index, opened ? null : row.block));
   }
   group.append(made);

@@ -65,7 +65,7 @@ if (swapped) {
     return cell;
   }));
   query("#alike").append(
-    element("tr", {}, element("th"), ...tokens.map((token, i) =>
+    element("tr", {}, element("td"), ...tokens.map((token, i) =>
       element("th", { scope: "col", className: places.includes(i) ? "moved" : "" }, wordOf(token)))),
     line("with positions", alike.with), line("without", alike.without));
 }

@@ -65,6 +65,15 @@ function wordOf(token) {
   return element("bdi", { className, title: MEANING[token] ?? "" }, ...quiet, text);
 }
 
+// what scrolls and holds nothing that keys can reach is reached itself
+new ResizeObserver(() => {
+  for (const box of document.querySelectorAll(".wide")) {
+    const scrolls = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+    if (scrolls && !box.querySelector("a, button, input, [tabindex]")) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}).observe(document.body);
+
 // What is chosen lives in the address, so that a link reproduces the picture.
 const address = new URLSearchParams(location.hash.slice(1));
 

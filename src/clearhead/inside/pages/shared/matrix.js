@@ -9,9 +9,9 @@ const written = (name) =>
   );
 
 function matrix({ name, rows = [], columns = [], values, changed = null, weights = false }) {
-  const head = element("tr", {}, element("th"), ...columns.map((text) => element("th", { scope: "col" }, text)));
+  const head = element("tr", {}, element("td"), ...columns.map((text) => element("th", { scope: "col" }, text)));
   const cells = values.map((line) => line.map(() => element("td")));
-  const body = cells.map((line, i) => element("tr", {}, element("th", { scope: "row" }, rows[i] ?? ""), ...line));
+  const body = cells.map((line, i) => element("tr", {}, rows[i] ? element("th", { scope: "row" }, rows[i]) : element("td"), ...line));
   const top = [element("caption", {}, ...written(name)), ...(columns.length ? [head] : [])];
   const table = element("table", {}, ...top, ...body);
   table.className = changed ? "matrix editable" : "matrix";

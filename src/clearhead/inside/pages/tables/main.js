@@ -1,7 +1,7 @@
 // A card for each table, the lectures' rows first; those that were measured here are bold.
 
 for (const { name, columns, lines } of facts.tables) {
-  const head = element("tr", {}, element("th"), element("th"), ...columns.map((column) => element("th", { scope: "col" }, column)));
+  const head = element("tr", {}, element("td"), element("td"), ...columns.map((column) => element("th", { scope: "col" }, column)));
   const rows = lines.map(({ model, source, split, values }) => element("tr", { className: source === "lectures" ? "" : "ours" },
     element("th", { scope: "row" }, model), element("th", { className: "split" }, split),
     ...values.map((value) => {
