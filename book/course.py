@@ -27,8 +27,11 @@ CHAPTERS = Path(__file__).with_name("course")
 INSTALL = """try:
     import clearhead
 except ModuleNotFoundError:
-    # of what is published; a wheel of your own is uploaded first: %pip install clearhead-0.1.0-py3-none-any.whl
+    # where it is not published, upload the wheel and install that: %pip install clearhead-VERSION-py3-none-any.whl
     %pip install --quiet clearhead"""
+_BESIDE = re.compile(
+    r"\[([^\]]*)\]\((?!https?:)[^)]*\)"
+)  # a link to a page of the site, which a notebook is not beside
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^\{\{ (\S+) \}\}$", re.MULTILINE)
 
@@ -136,8 +139,8 @@ def notebook(path: Path) -> dict[str, Any]:
         {
             "id": f"cell-{number}",
             "cell_type": "code" if cell.is_code else "markdown",
-            "metadata": {"tags": ["solution"]} if cell.is_solution else {},
-            "source": cell.text.splitlines(keepends=True),
+            "metadata": {"tags": ["solution"], "jupyter": {"source_hidden": True}} if cell.is_solution else {},
+            "source": (cell.text if cell.is_code else _BESIDE.sub(r"\1", cell.text)).splitlines(keepends=True),
             **({"outputs": [], "execution_count": None} if cell.is_code else {}),
         }
         for number, cell in enumerate((first, Cell(INSTALL, is_code=True), *others))

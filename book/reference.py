@@ -20,6 +20,7 @@ from clearhead.data.documents import Document
 from clearhead.io import Record
 from clearhead.pipelines import results
 from clearhead.pipelines.search.index import Index
+from clearhead.serve.app import DIALECTS
 from clearhead.serve.dialects.dialect import Dialect
 from clearhead.serve.dialects.native import NATIVE
 from clearhead.serve.openapi import document
@@ -189,6 +190,12 @@ def http(dialects: Iterable[Dialect] = (NATIVE,)) -> str:
         for method, route in methods.items():
             lines += [f"## {method.upper()} {path}", "", route.get("summary", ""), "", route.get("description", ""), ""]
             lines += _body(route, described)
+    lines += ["## As other services have them", "", "Their bodies and answers are those of the service itself.", ""]
+    for dialect in DIALECTS:
+        if dialect not in dialects:
+            posts = [("POST", f"`{post.path}`", post.about) for post in dialect.posts]
+            gets = [("GET", f"`{get.path}`", get.about) for get in dialect.gets]
+            lines += [f"### {dialect.name}", "", *_table(("", "route", ""), list(dict.fromkeys([*posts, *gets]))), ""]
     return "\n".join(lines)
 
 

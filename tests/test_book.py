@@ -1,6 +1,7 @@
 """The site's pages: every public name, verb, key, route and error has its entry, and links lead somewhere."""
 
 import doctest
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -64,6 +65,10 @@ def test_every_json_key_route_and_error_has_an_entry():
         assert f"`{spec.name}`" in keys.split("\n## Answer\n")[1].split("\n## ")[0]
     routes = headings(reference.http())
     assert {f"POST /v1/{use}" for use in ("fill", "classify", "answer", "embed", "search", "rerank")} <= set(routes)
+    http = reference.http()
+    others = {one.path for dialect in reference.DIALECTS for one in (*dialect.posts, *dialect.gets)}
+    assert {"/v1/embeddings", "/rerank"} <= others
+    assert [path for path in others if f"`{path}`" not in http and f" {path}\n" not in http] == []
     assert [kind.__name__ for kind in reference.error_kinds() if kind not in reference.REMEDIES] == []
 
 
@@ -144,6 +149,15 @@ def test_a_notebook_holds_the_cells_of_its_chapter():
     assert [first, *others] == [cell.text for cell in course.read(path)]
     assert "%pip install" in install
     assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
+    hidden = [cell for cell in made["cells"] if cell["metadata"].get("jupyter") == {"source_hidden": True}]
+    assert len(hidden) == 3
+
+
+def test_a_notebook_links_to_nothing_that_is_not_beside_it():
+    (path,) = (one for one in course.chapters() if one.stem == "10_fine_tuning")
+    told = json.dumps(course.notebook(path))
+    assert "(see training)" in told
+    assert ".md)" not in told
 
 
 def test_a_cell_shows_what_it_prints_and_its_last_value(tmp_path):
