@@ -13,6 +13,7 @@ from clearhead.cli import (
     bulk,
     embed,
     evaluate,
+    finetune,
     generate,
     look,
     models,
@@ -33,7 +34,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (understand, tokenizer, embed, search, generate, bulk, train, evaluate, models, serve, studio, look):
+for group in (
+    understand,
+    tokenizer,
+    embed,
+    search,
+    generate,
+    bulk,
+    train,
+    finetune,
+    evaluate,
+    models,
+    serve,
+    studio,
+    look,
+):
     app.add_typer(group.app)
 
 

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clearhead.errors import BadInput, check_lengths, require
 from clearhead.evaluation.classes import ClassScore
@@ -49,7 +50,7 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
         message = f"Sentence {row} has {len(truth)} gold and {len(guess)} predicted tags; give one tag for each token."
         require(len(truth) == len(guess), message, BadInput)
         right += [a == b for a, b in zip(truth, guess, strict=True)]
-        theirs, ours = set(spans(truth)), set(spans(guess))
+        theirs, ours = _span_set(tuple(truth)), _span_set(tuple(guess))
         for counter, group in ((in_gold, theirs), (found, ours), (correct, theirs & ours)):
             counter.update(name for _, _, name in group)
     require(bool(right), "The sentences have no tokens; give at least one.", BadInput)
@@ -59,6 +60,11 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
         accuracy=100 * math.fsum(right) / len(right),
         tokens=len(right),
     )
+
+
+@lru_cache(2**15)  # a bootstrap counts the same sentences many times
+def _span_set(tags: tuple[str, ...]) -> frozenset[Span]:
+    return frozenset(spans(tags))
 
 
 def spans(tags: Sequence[str]) -> list[Span]:

@@ -85,7 +85,10 @@ def test_the_best_model_is_kept_and_no_other(tmp_path):
     assert all(one.params["items"] in range(4, 33) for one in found.trials)
     assert float((out / "config.json").read_text()) == found.best.figures["loss"]
     assert sorted(path.name for path in (out / "run").iterdir()) == ["metrics.jsonl", "search"]
-    assert sorted(path.name for path in (out / "run" / "search").iterdir()) == ["journal.jsonl", "search.json"]
+    kept = [path for path in (out / "run" / "search").rglob("*") if path.is_file()]
+    names = ["journal.jsonl", *["metrics.jsonl"] * 12, "search.json"]  # of every trial its rows, of none its model
+    assert sorted(path.name for path in kept) == names
+    assert not list((out / "run").rglob("step-*"))
     assert json.loads(json.dumps(found.to_dict()))["best"]["params"] == found.best.params
 
 

@@ -22,7 +22,7 @@ from clearhead.training.settings import LENGTHS, override, values_of
 
 log = logging.getLogger(__name__)
 
-SEARCH = "search"  # in the run's folder: what is searched, the journal of trials, and those that are not over
+SEARCH = "search"  # in the run's folder: what is searched, the journal of trials, and a folder for each
 _MADE_OF, _JOURNAL = "search.json", "journal.jsonl"
 _WRITTEN = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _KINDS = ("uniform", "loguniform", "integer", "choice")
@@ -301,17 +301,24 @@ def _best(study: Any) -> Any:
 
 
 def _keep_best(study: Any, folder: Path, out: Path) -> None:
-    """Remove the folders of trials that are over, but for the best one's: a search takes the room of two models."""
+    """Keep the model of the best trial alone, so that a search takes the room of two; of the others their rows stay."""
     best = _best(study)
     for one in study.trials:
         if one.state.is_finished() and (best is None or one.number != best.number):
-            shutil.rmtree(folder / str(one.number), ignore_errors=True)
+            _strip(_folder(folder, one.number, out))
+
+
+def _strip(place: Path) -> None:
+    """Remove a trial's model and checkpoints; its metrics, and what trackers wrote, stay."""
+    held = [one for one in place.glob("*") if one.name != RUN]
+    for path in [*held, *(found for kind in ("step", "best") for found in checkpoints(place / RUN, kind))]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _publish(best: Any, folder: Path, out: Path, *, overwrite: bool) -> None:
     """Copy the best trial's model, with its card and its curve, to where the user wants it; it may be there already."""
     place = _folder(folder, best.number, out)
-    if not place.is_dir():
+    if not any(one.name != RUN for one in place.glob("*")):
         return
     with staged(out, own=True, overwrite=overwrite) as stage:
         shutil.copytree(place, stage, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RUN))
@@ -319,7 +326,7 @@ def _publish(best: Any, folder: Path, out: Path, *, overwrite: bool) -> None:
         for name in (METRICS, CURVE):
             if (place / RUN / name).is_file():
                 shutil.copy2(place / RUN / name, stage / RUN / name)
-    shutil.rmtree(place.parent)
+    _strip(place)
 
 
 def data_digests(files: Mapping[str, str | Path]) -> dict[str, dict[str, str]]:
