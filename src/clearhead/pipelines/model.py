@@ -807,7 +807,7 @@ class Model:
         threshold: float | None = None,
         count: int | None = None,
     ) -> Senses:
-        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`.
+        """What does a word mean in each place? "bank" is found as banks too; other forms are given as a list.
 
         Vectors are the mean of `layers`, by default the last four, which tell senses apart better than the last alone.
 
