@@ -325,7 +325,10 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "x", "--documents"], "--documents belongs to the task tag, not to answer"),
         (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
-        (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),
+        (
+            ["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"],
+            "--no-answer out, or name a --model or --skill to write all",
+        ),
         (["choose", "--data", "x", "--no-answer", "n"], "--no-answer belongs to the task answer, not to choose"),
         (
             ["answer", "--data", "a", "b", "--predictions", "p"],
