@@ -250,7 +250,7 @@ def write_no_answer(path: str | Path, odds: Mapping[str, float], *, overwrite: b
     write_text(json.dumps(dict(odds), indent=1) + "\n", Path(path), overwrite=overwrite)
 
 
-_ALONE = "a file of --nbest is scored alone; leave --predictions and --no-answer out, or name a --model or --skill to write all"
+_ALONE = "a file of --nbest is scored alone; leave --predictions and --no-answer out, or name a --model to write all"
 
 
 def score_files(
