@@ -1,13 +1,15 @@
 """Verbs that train: pretrain and distil on raw text, finetune for a task or a pair of languages, glue for all of it."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from clearhead.cli.evaluate import evaluated_lines
 from clearhead.cli.options import (
@@ -34,6 +36,12 @@ VOCABULARY = 30_000  # tokens of a tokenizer that is trained here, unless the us
 CorpusOption = Annotated[list[str], Option("--corpus", help=CORPUS)]
 MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up and decay fit this budget.")]
 StepsOption = Annotated[int | None, Option(help="How many steps to train, instead of minutes.")]
+_PATIENCE = 5.0  # seconds between two lines of how far it is
+_FROZEN = (
+    "Train a head alone, on features of the encoder, which stays as it is: of classify, label, regress or tag. "
+    "Which layers: --set frozen.layers=[-1]; how they are joined: --set frozen.combine=sum, mean, concat or weighted; "
+    "with a BiLSTM: --set frozen.lstm=256."
+)
 
 
 @app.verb
@@ -197,6 +205,7 @@ def finetune(
     teacher: str | None = Option(
         None, help="For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order."
     ),
+    frozen: bool = Option(False, "--frozen", help=_FROZEN),
     allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
     run: Training,
@@ -213,6 +222,7 @@ def finetune(
         from clearhead.training.recipes import translate as translation
 
         refused = {"--skill": skill, "--skill-for": skill_for, "--teacher": teacher, "--label": columns.get("label")}
+        refused |= {"--frozen": "" if frozen else None}
         for option, value in refused.items():
             require(value is None, f"{option} is not for translation; leave it out", BadInput)
         source, sides = model or "transformer-tiny", (columns.get("text"), columns.get("pair"))
@@ -226,7 +236,7 @@ def finetune(
         from clearhead.training.recipes import finetune as recipes
 
         source = model or unasked("generate" if task == "instruct" else None)
-        plan = run.override(recipes.Finetune())
+        plan = run.override(recipes.feature_extraction() if frozen else recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
         if dry_run:
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
@@ -239,6 +249,11 @@ def finetune(
             "teacher": teacher,
             "allow_unknown_labels": allow_unknown_labels,
         }
+        if frozen:  # those of all seeds
+            from clearhead.training.recipes.frozen import FEATURES
+            from clearhead.training.recipes.run import RUN
+
+            more |= {"features": out.path / RUN / FEATURES, "progress": _telling_of_features()}
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     train = partial(train, overwrite=out.overwrite, **keywords)
     yield from _repeat(train, plan, out.path, task=task, seeds=seeds)
@@ -326,6 +341,21 @@ def _repeat(train: Callable[..., Any], plan: Any, out: Path, *, task: str, seeds
     names = {name: name if found is None else found.name(name) for name in metrics}
     lines = [f"{names[name]:<14} {mean:.2f}{spread.format(deviation)}" for name, (mean, deviation) in metrics.items()]
     yield record, [told, *lines]
+
+
+def _telling_of_features() -> Callable[[int], None]:
+    """Say now and then how many tokens the encoder has read; where training begins, its own bar takes over."""
+    begun = said = monotonic()
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done, said
+        done += more
+        if monotonic() - said > _PATIENCE and not os.environ.get("CLEARHEAD_QUIET"):
+            said = monotonic()
+            echo(f"reading with the frozen encoder: {done:,} tokens in {said - begun:,.0f} s", err=True)
+
+    return advance
 
 
 def _parallel_report(sets: "Mapping[str, Sequence[PairExample]]") -> Row:

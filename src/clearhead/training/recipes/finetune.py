@@ -28,7 +28,9 @@ from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
 from clearhead.pipelines.model import Model, load
 from clearhead.training.loop import TrainResult
+from clearhead.training.recipes.frozen import FEATURES, Frozen, on_features, with_frozen
 from clearhead.training.recipes.run import (
+    RUN,
     FinetuneResult,
     RunOptions,
     check_measured,
@@ -58,6 +60,7 @@ class Finetune:
     capitals: bool = False  # look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
+    frozen: Frozen | None = None  # learn a head alone, on features of the encoder; None trains the encoder too
     objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
     train: Settings = field(
         default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=NEVER, evaluate=NEVER))
@@ -67,6 +70,11 @@ class Finetune:
         for name, usual in (("items", "16 or 32"), ("length", "128 or 256")):
             value = getattr(self, name)
             require(value >= 1, f"{name} must be at least 1, got {value}; {usual} is usual")
+
+
+def feature_extraction() -> Finetune:
+    """The usual recipe of a head on a frozen encoder: more and longer steps, since they cost next to nothing."""
+    return Finetune(frozen=Frozen(), train=replace(Finetune().train, epochs=10.0, learning_rate=3e-3))
 
 
 @in_own_folder("source")
@@ -83,6 +91,7 @@ def finetune(
     skill_for: Sequence[str] | None = None,
     teacher: str | Path | None = None,
     allow_unknown_labels: bool = False,
+    features: Path | None = None,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
@@ -90,9 +99,12 @@ def finetune(
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
     `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
-    Labels of `dev` that `data` has not are refused, or count as wrong. For the rest see `recipes.run.RunOptions`.
+    Labels of `dev` that `data` has not are refused, or count as wrong. `features` is where those of a frozen encoder
+    are kept, by default with the run. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
+    bare = recipe.lora is None and skill is None and not recipe.capitals
+    require(recipe.frozen is None or bare, "a frozen encoder stays as it is; leave lora, skill and capitals out")
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
     examples = _read(task, data, dev, recipe, columns)
@@ -122,14 +134,19 @@ def finetune(
         told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
         require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
         encoded = replace(encoded, targets={"teacher": taught})
-    if recipe.lora is None:
+    learner = model
+    if recipe.frozen is not None:
+        model = with_frozen(model, spec.head, recipe.frozen, recipe.dropout)
+        file, device = features or out / RUN / FEATURES, options.get("device", "cpu")
+        learner, encoded = on_features(model, encoded, file, device=device, progress=options.get("progress"))
+    elif recipe.lora is None:
         remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
     else:
         _add_adapters(model, recipe.lora, spec.head)
     batches = ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items)
     measure = Measuring(task, model, validation, allow_unknown=allow_unknown_labels) if validation else None
     result = run(
-        spec.task(model, encoded, recipe.objective),
+        spec.task(learner, encoded, recipe.objective),
         batches,
         recipe,
         out,
