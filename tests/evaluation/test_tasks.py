@@ -21,6 +21,7 @@ EXAMPLES = {
     "search": [TextExample(query, text, label=n) for query in SENTENCES[:2] for n, text in enumerate(SENTENCES[:3])],
     "instruct": [PairExample(text, "so") for text in SENTENCES],
     "summaries": [PairExample(LONG, text) for text in SENTENCES],
+    "summarise": [PairExample(LONG, text) for text in SENTENCES],
     "translation": [PairExample(text, text) for text in TEXTS],
 }
 

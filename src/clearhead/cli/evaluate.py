@@ -95,6 +95,7 @@ def evaluate(
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
+    task = "summaries" if task == "summarise" else task  # as the task is called where it is learnt
     files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
     by_model = model is not None or skill is not None
     _check_options(task, model, skill, files, columns, documents=documents)

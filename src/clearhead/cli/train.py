@@ -38,8 +38,8 @@ MinutesOption = Annotated[float | None, Option(help="How long to train: warm-up 
 StepsOption = Annotated[int | None, Option(help="How many steps to train, instead of minutes.")]
 _PATIENCE = 5.0  # seconds between two lines of how far it is
 _FROZEN = (
-    "Train a head alone, on features of the encoder, which stays as it is: of classify, label, regress or tag. "
-    "Which layers: --set frozen.layers=[-1]; how they are joined: --set frozen.combine=sum, mean, concat or weighted; "
+    "Train a head alone, on features of the encoder, which stays as it is: for classify, label, regress, tag and "
+    "summarise. Which layers: --set frozen.layers=[-1]; joined how: --set frozen.combine=sum, mean, concat, weighted; "
     "with a BiLSTM: --set frozen.lstm=256."
 )
 
@@ -177,7 +177,9 @@ def distil(
 @app.verb
 def finetune(
     *,
-    task: str = Argument(..., help="classify, label, regress, tag, answer, choose, similar, instruct or translation."),
+    task: str = Argument(
+        ..., help="classify, label, regress, tag, answer, choose, similar, instruct, summarise or translation."
+    ),
     data: list[str] = Option(
         ...,
         help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "

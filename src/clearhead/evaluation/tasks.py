@@ -20,6 +20,7 @@ from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
+from clearhead.pipelines.results import Summary
 from clearhead.pipelines.token_classification import Tagged
 from clearhead.pipelines.translation import rewrite, told_languages
 
@@ -202,11 +203,14 @@ def predict_instructions(
 def predict_summaries(
     model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """Summaries: in an encoder–decoder's own words, else the three sentences that say most of a text."""
+    """Summaries: in an encoder–decoder's own words, else the sentences that say most of a text, a line for each."""
     abstractive = model.family in RECURRENT_FAMILIES or isinstance(model.encoder, EncoderDecoder)
     rows = []
     for found in model.summarise((example.first for example in examples), abstractive=abstractive):
-        rows.append({"predicted": found.text})
+        # rougeLsum takes a line as a sentence
+        rows.append(
+            {"predicted": "\n".join(one.text for one in found.sentences) if isinstance(found, Summary) else found.text}
+        )
         if progress is not None:
             progress(1)
     return rows
@@ -234,5 +238,6 @@ EVALUATIONS: dict[str, Evaluation] = {
     "search": Evaluation(predict=predict_search, score=scores.score_search),
     "instruct": Evaluation(predict=predict_instructions, score=scores.score_instructions),
     "summaries": Evaluation(predict=predict_summaries, score=scores.score_summaries),
+    "summarise": Evaluation(predict=predict_summaries, score=scores.score_summaries),  # as it is called in training
     "translation": Evaluation(predict=predict_translations, score=score_translations),
 }

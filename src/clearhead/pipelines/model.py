@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from clearhead.data.documents import Document
 from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOptions, with_beams, with_usual
-from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import Description, read_config
@@ -47,7 +47,14 @@ from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.reranking import Reranked, rerank
 from clearhead.pipelines.search.stored import AnyIndex
 from clearhead.pipelines.senses import Senses, senses
-from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
+from clearhead.pipelines.summarisation import (
+    SENTENCE_LABELS,
+    USUAL_SENTENCES,
+    per_summary,
+    summarise,
+    summarise_abstractive,
+    summarise_trained,
+)
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
 from clearhead.pipelines.translation import Rewritten, check_reads, rewrite, told_languages
 from clearhead.text import Tokenizer
@@ -945,6 +952,7 @@ class Model:
     ) -> Iterator[Any]:
         """The sentences that say most of a text, in its order, three unless `sentences` says how many.
 
+        A model that was fine-tuned for `summarise` has learnt which these are, and how many there usually are.
         Or `abstractive`, in the model's own words, with the options of `generate`: an encoder–decoder's, or those of a
         GPT, such as "builtin:gpt", after "TL;DR:". Of every part of the text that is read at once, at most
         `max_new_tokens` are written.
@@ -962,6 +970,12 @@ class Model:
             raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
         writing = [*([] if max_new_tokens is None else ["max_new_tokens"]), *options]
         require(not writing, f"{', '.join(writing)}: only abstractive summaries are written", BadInput)
+        if (usual := self.checkpoint.description.extra.get(USUAL_SENTENCES)) is not None:
+            fits = isinstance(usual, int) and usual > 0 and self.labels == SENTENCE_LABELS
+            told = f"config.json says {USUAL_SENTENCES} = {usual!r} of a model with the labels {self.labels}"
+            require(fits, f"{told}; train it again with: clearhead finetune summarise", BadCheckpoint)
+            kept = usual if sentences is None else sentences
+            return summarise_trained(texts, lambda one: self.tag(one, progress=progress), sentences=kept)
         count = 3 if sentences is None else sentences
         return summarise(texts, lambda one: self.embed(one, normalise=True, progress=progress), sentences=count)
 

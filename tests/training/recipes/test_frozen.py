@@ -126,7 +126,7 @@ def test_a_new_head_reads_the_last_layer_alone(base, tmp_path):
 @pytest.mark.parametrize(
     ("task", "changes", "error", "message"),
     [
-        ("choose", {}, BadInput, "--frozen is for classify, label, regress and tag"),
+        ("choose", {}, BadInput, "--frozen is for classify, label, regress, tag and summarise"),
         ("tag", {"lora": 4}, BadConfig, "a frozen encoder stays as it is; leave lora, skill and capitals out"),
         ("tag", {"frozen.lstm": 0}, BadConfig, "lstm must be at least 1, got 0"),
         ("tag", {"frozen.layers": [7]}, BadInput, "layer 7 is not there; this model has layers 0 to 4"),

@@ -103,6 +103,7 @@ def finetune(
     are kept, by default with the run. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
+    require(skill_for is None or task != "summarise", "a summariser is a model of its own, not a skill", BadInput)
     bare = recipe.lora is None and skill is None and not recipe.capitals
     require(recipe.frozen is None or bare, "a frozen encoder stays as it is; leave lora, skill and capitals out")
     skilled = skill_for is None or recipe.lora is not None
@@ -113,7 +114,7 @@ def finetune(
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = _open(source, task, read_folder)
     begun = start if skill is None else _with_skill(start, source, skill, task, recipe)
-    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
+    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels, training)
     if skill is not None:
         _keep_head(model, begun, spec.head)
     made_of = fingerprint(
@@ -171,7 +172,7 @@ def finetune(
             facts["made from"] += f" with its skill {skill}"
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        if spec.head == "tags":
+        if task == "tag":
             facts["tags"] = _TAGS[scheme_of_labels(model.labels or ())]
         figures = {} if evaluated is None else evaluated.named()
         section = training_section(recipe, result, facts, figures, options.get("command"))
@@ -318,7 +319,7 @@ def _read(
 ) -> dict[str, Sequence[Any]]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
     spec = find_task(task)
-    require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
+    require(not recipe.documents or task == "tag", "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
@@ -341,16 +342,16 @@ def _check(
 ) -> Labels | None:
     """Find the labels, and whatever could not be learnt or measured, before the first step."""
     spec, (data, dev) = find_task(task), files
-    _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
-    _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
+    _check_labels(training, data, needed=spec.labelled)  # pairs and texts teach by themselves
+    _check_labels(validation, dev, needed=dev is not None and (spec.labelled or spec.head is None))
     labels = spec.labels(training)
     if not validation:
         return labels
-    if spec.head == "tags":
+    if task == "tag":
         first, second = (scheme_of(examples) == "plain" for examples in (training, validation))
         one, other = ("plain tags", "entities (B-, I-)")[:: 1 if first else -1]
         require(first == second, f"{data} has {one}, {dev} has {other}; give data of one kind", BadInput)
-    if labels is not None:
+    if labels is not None and spec.labelled:
         check_known(validation, labels.names, f"the training data {data}", allow=allow_unknown_labels)
     try:
         found = EVALUATIONS[task].rehearse(validation, None if labels is None else labels.names).metrics

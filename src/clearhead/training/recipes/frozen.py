@@ -63,7 +63,11 @@ class Table(nn.Module):
 def with_frozen(model: Model, head: str | None, frozen: Frozen, dropout: float | None) -> Model:
     """The model with a fresh head of this name that reads several layers of its encoder."""
     fits = head in HEADS
-    require(fits, "--frozen is for classify, label, regress and tag, whose heads read features; leave it out", BadInput)
+    require(
+        fits,
+        "--frozen is for classify, label, regress, tag and summarise, whose heads read features; leave it out",
+        BadInput,
+    )
     outputs = model.network.heads[head].get_parameter("classifier.weight").shape[0]
     described = FeatureHead(
         head=str(head),

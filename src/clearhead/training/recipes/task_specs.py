@@ -1,6 +1,7 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,17 @@ import torch
 
 from clearhead.data import encode, formats, published
 from clearhead.data.dataset import TokenizedDataset
-from clearhead.data.examples import Labels
+from clearhead.data.examples import Labels, PairExample, WordsExample
+from clearhead.data.seq2seq import read_parallel
 from clearhead.data.tags import recognised, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.evaluation.rouge import oracle_sentences
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
 from clearhead.pipelines.model import Model
+from clearhead.pipelines.summarisation import SENTENCE_LABELS, USUAL_SENTENCES
 from clearhead.text import Tokenizer
+from clearhead.text.sentences import sentence_spans
 from clearhead.training.tasks import classification as tasks
 from clearhead.training.tasks.distillation import VectorDistillation
 from clearhead.training.tasks.language import CausalLM
@@ -104,6 +109,8 @@ class TaskSpec:
     problem: str | None = None
     options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
+    labelled: bool = True  # whether its examples say what is right beside their texts
+    described: Callable[[Sequence[Any], Labels | None], dict[str, Any]] = lambda examples, labels: {}  # in config.json
 
     def encode(
         self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
@@ -111,17 +118,17 @@ class TaskSpec:
         """Tokenise the examples."""
         return self.tokenise(examples, tokenizer, *([] if labels is None else [labels]), length=length)
 
-    def prepare(self, model: Model, labels: Labels | None) -> Model:
-        """Put the head of this task on the model's encoder."""
+    def prepare(self, model: Model, labels: Labels | None, examples: Sequence[Any] = ()) -> Model:
+        """Put the head of this task on the model's encoder; `examples` are what it will learn from."""
         if self.head is None:
             return model
         names = () if labels is None else labels.names
         outputs = len(names) if self.outputs is None else self.outputs
         made = model.with_head(self.head, outputs, labels=names or None, problem=self.problem)
         description = made.checkpoint.description
-        extra = {name: value for name, value in description.extra.items() if name != TAG_SCHEME}
-        if self.head == "tags":
-            extra[TAG_SCHEME] = scheme_of_labels(names)
+        own = (TAG_SCHEME, USUAL_SENTENCES)
+        extra = {name: value for name, value in description.extra.items() if name not in own}
+        extra |= self.described(examples, labels)
         return Model(replace(made.checkpoint, description=replace(description, extra=extra)))
 
 
@@ -169,6 +176,28 @@ def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions)
     return made(model.network, vector, texts=encoded.members.shape[1])
 
 
+def _usual_sentences(examples: Sequence[PairExample]) -> int:
+    """How many sentences a summary has, as a rule."""
+    return max(1, round(statistics.median(len(sentence_spans(one.second)) for one in examples)))
+
+
+def _encode_extracts(
+    examples: Sequence[PairExample], tokenizer: Tokenizer, labels: Labels, *, length: int
+) -> TokenizedDataset:
+    """Each document as a row of sentences, of which those that best make the summary are kept.
+
+    A sentence is read at its first piece, as BERTSUM reads it at a [CLS] of its own.
+    """
+    most, (leave, keep) = _usual_sentences(examples), SENTENCE_LABELS
+    rows = []
+    for one in examples:
+        sentences = tuple(one.first[start:end] for start, end in sentence_spans(one.first))
+        chosen = oracle_sentences(sentences, one.second, most=most)
+        tags = tuple(keep if place in chosen else leave for place in range(len(sentences)))
+        rows.append(WordsExample(sentences, tags, where=one.where))
+    return encode.encode_tags(rows, tokenizer, labels, length=length).encoded
+
+
 def _instruct(model: Model, *_: Any) -> Task:
     family = model.checkpoint.description.family
     hint = f"{family} reads a source; train it with: finetune translation --text prompt --pair answer"
@@ -213,6 +242,18 @@ TASK_SPECS: dict[str, TaskSpec] = {
         head="tags",
         options=("class_weights", "label_smoothing"),
         capitals=True,
+        described=lambda examples, labels: {TAG_SCHEME: scheme_of_labels(labels.names if labels else ())},
+    ),
+    "summarise": TaskSpec(
+        read=lambda source, columns: read_parallel([source], first=columns.get("text"), second=columns.get("pair")),
+        labels=lambda examples: Labels(SENTENCE_LABELS),
+        tokenise=_encode_extracts,
+        task=_tag,
+        head="tags",
+        options=("class_weights", "label_smoothing"),
+        capitals=True,
+        labelled=False,
+        described=lambda examples, labels: {USUAL_SENTENCES: _usual_sentences(examples)},
     ),
     "answer": TaskSpec(
         read=_read_questions,
@@ -235,6 +276,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_similar,
         head=None,
         options=("ranking",),
+        labelled=False,
     ),
     "instruct": TaskSpec(
         read=lambda source, columns: formats.read_instructions(
@@ -244,6 +286,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_instruct,
         head="causal_lm",
         outputs=0,
+        labelled=False,
     ),
 }
 
