@@ -327,7 +327,7 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
         (
             ["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"],
-            "--no-answer out, or name a --model or --skill to write all",
+            "--no-answer out, or name a --model to write all",
         ),
         (["choose", "--data", "x", "--no-answer", "n"], "--no-answer belongs to the task answer, not to choose"),
         (

@@ -205,7 +205,9 @@ def finetune(
         "unasked, separated by commas, or none.",
     ),
     teacher: str | None = Option(
-        None, help="For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order."
+        None,
+        help="For classify: a larger model, fine-tuned for the task, whose probabilities are learnt beside the labels. "
+        "For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order.",
     ),
     frozen: bool = Option(False, "--frozen", help=_FROZEN),
     allow_unknown_labels: AllowUnknownOption = False,

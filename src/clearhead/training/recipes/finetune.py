@@ -26,6 +26,7 @@ from clearhead.hub.remote import find
 from clearhead.hub.skills import Skill, encoder_digest, load_skill, tell_capitals, write_skill
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
+from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.model import Model, load
 from clearhead.training.loop import TrainResult
 from clearhead.training.recipes.frozen import FEATURES, Frozen, on_features, with_frozen
@@ -98,7 +99,8 @@ def finetune(
 
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
-    `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
+    `teacher` is for classify a model whose probabilities are learnt beside the labels, and for similar one whose
+    vectors are, or a .npy file of them in the order of the texts.
     Labels of `dev` that `data` has not are refused, or count as wrong. `features` is where those of a frozen encoder
     are kept, by default with the run. For the rest see `recipes.run.RunOptions`.
     """
@@ -130,11 +132,8 @@ def finetune(
         _set_dropout(model, recipe.dropout)
     encoded = spec.encode(training, model.tokenizer, labels, min(recipe.length, model.encoder.max_length))
     if teacher is not None:
-        taught = _vectors_of(teacher, task, training, encoded, options.get("device"))
-        widths = taught.shape[-1], model.encoder.width
-        told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
-        require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
-        encoded = replace(encoded, targets={"teacher": taught})
+        taught = _taught(teacher, task, training, encoded, model, options.get("device"))
+        encoded = replace(encoded, targets={**encoded.targets, "teacher": taught})
     learner = model
     if recipe.frozen is not None:
         model = with_frozen(model, spec.head, recipe.frozen, recipe.dropout)
@@ -185,11 +184,40 @@ def finetune(
     return FinetuneResult(model=model, result=result, metrics=metrics, evaluated=evaluated)
 
 
+def _taught(
+    teacher: str | Path, task: str, examples: Sequence[Any], encoded: TokenizedDataset, model: Model, device: str | None
+) -> NDArray[Any]:
+    """What a teacher says of the examples: of texts its classes, (E, L), of pairs its vectors, (E, texts, D)."""
+    known = task in ("similar", "classify")
+    require(known, f"--teacher is for classify and similar, not for {task}; leave it out", BadInput)
+    if task == "classify":
+        return _classes_of(teacher, examples, model.labels or (), device)
+    taught = _vectors_of(teacher, examples, encoded, device)
+    widths = taught.shape[-1], model.encoder.width
+    told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
+    require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
+    return taught
+
+
+def _classes_of(
+    teacher: str | Path, examples: Sequence[Any], labels: Sequence[str], device: str | None
+) -> NDArray[Any]:
+    """The log-probabilities that a teacher gives to the labels of the data, (E, L)."""
+    model = load(teacher, device=device or "cpu", dtype="float32")
+    pairs = examples[0].pair is not None
+    own = model.able("compare" if pairs else "classify").labels or ()
+    told = f"the teacher tells {', '.join(own) or 'no classes'} apart, the data {', '.join(labels)}"
+    require(set(own) == set(labels), f"{told}; choose a teacher that was fine-tuned for these labels", BadInput)
+    texts: list[Any] = [(one.text, one.pair) if pairs else one.text for one in examples]
+    found: list[Classes] = model.able("compare" if pairs else "classify").classify(texts)
+    scores = np.array([[one.scores[label] for label in labels] for one in found], np.float32)
+    return np.log(np.maximum(scores, np.finfo(np.float32).tiny))
+
+
 def _vectors_of(
-    teacher: str | Path, task: str, examples: Sequence[Any], encoded: TokenizedDataset, device: str | None
+    teacher: str | Path, examples: Sequence[Any], encoded: TokenizedDataset, device: str | None
 ) -> NDArray[Any]:
     """The vectors that a teacher gives to all texts of the examples, (E, texts, D)."""
-    require(task == "similar", f"--teacher is for similar, not for {task}; leave it out", BadInput)
     require("similarity" not in encoded.targets, "these pairs have scores, which take the place of a teacher", BadInput)
     items, texts = encoded.members.shape
     if str(teacher).endswith(".npy"):

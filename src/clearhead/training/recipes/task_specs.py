@@ -19,15 +19,17 @@ from clearhead.errors import BadInput, WrongTask, require
 from clearhead.evaluation.rouge import oracle_sentences
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
+from clearhead.objectives.distillation import TEMPERATURE
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.summarisation import SENTENCE_LABELS, USUAL_SENTENCES
 from clearhead.text import Tokenizer
 from clearhead.text.sentences import sentence_spans
 from clearhead.training.tasks import classification as tasks
-from clearhead.training.tasks.distillation import VectorDistillation
+from clearhead.training.tasks.distillation import ClassDistillation, VectorDistillation
 from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
+_SOFT = 0.5  # of a teacher's labels in the loss, beside the data's
 TAG_SCHEME = "tag_scheme"  # in config.json: IOB2 or IOBES, which mark entities, or plain
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
@@ -88,11 +90,16 @@ class ObjectiveOptions:
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
     ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
+    soft: float | None = None  # classify with a teacher: the share of its soft labels in the loss, 0.5 unless said
+    temperature: float | None = None  # and what both sides are softened by, 2 unless said
     lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
 
     def __post_init__(self) -> None:
         smoothing, weight = self.label_smoothing, self.lm_weight
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
+        require(self.soft is None or 0 <= self.soft <= 1, f"soft is a share in [0, 1], got {self.soft}")
+        warm = self.temperature is None or 0 < self.temperature < math.inf
+        require(warm, f"temperature must be finite and above 0, got {self.temperature}; 2 to 5 are usual")
         require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}")
 
 
@@ -156,6 +163,13 @@ def _class_options(model: Model, encoded: TokenizedDataset, target: str, options
 
 def _classify(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     given = _class_options(model, encoded, "classes", options)
+    taught = "teacher" in encoded.targets
+    alone = taught or (options.soft is None and options.temperature is None)
+    require(alone, "soft and temperature are of a teacher's labels; name one with --teacher, or leave them out")
+    if taught:
+        require(not options.lm_weight, "lm_weight and a teacher do not go together; leave one out")
+        soft, warmth = (_SOFT if options.soft is None else options.soft), options.temperature or TEMPERATURE
+        return ClassDistillation(model.network, soft=soft, temperature=warmth, **given)
     if not options.lm_weight:
         return tasks.Classify(model.network, **given)
     hint = f"lm_weight is for gpt2, which reads forwards; this is {model.checkpoint.description.family}"
@@ -213,7 +227,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_classify,
         head="classes",
         problem="single_label_classification",
-        options=("class_weights", "label_smoothing", "lm_weight"),
+        options=("class_weights", "label_smoothing", "soft", "temperature", "lm_weight"),
         capitals=True,
     ),
     "label": TaskSpec(
