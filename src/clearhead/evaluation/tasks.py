@@ -17,6 +17,7 @@ from clearhead.io import Progress, in_wholes
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.classification import Classes
+from clearhead.pipelines.ensemble import Ensemble
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
@@ -40,7 +41,7 @@ class Evaluation:
 
     def __call__(
         self,
-        model: Model,
+        model: Model | Ensemble,
         examples: Any,
         *,
         progress: Progress | None = None,
@@ -77,7 +78,7 @@ class Evaluation:
         return self.score(examples, rows, labels)
 
 
-def _labels(model: Model, use: str, head: str) -> tuple[str, ...] | None:
+def _labels(model: Model | Ensemble, use: str, head: str) -> tuple[str, ...] | None:
     """The labels that the model can give; None where it has not the head, which its use will say."""
     able = model.able(use)
     if able.labels is not None or head not in able.network.heads:
