@@ -130,15 +130,15 @@ def evaluate(
     if predictions is not None:
         check_name(task, predictions)
     with claim(predictions, nbest, no_answer, overwrite=overwrite):
-        loaded: Any = _load(models or [None], skill, device, dtype="float32")
+        able: Any = _load(models or [None], skill, device, dtype="float32")
         with progress("measuring", len(examples)) as advance:
             if task == "perplexity":
-                found = Evaluated(metrics=evaluate_texts(loaded, examples, progress=advance))
+                found = Evaluated(metrics=evaluate_texts(able, examples, progress=advance))
             else:
                 more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
                 more["unlabelled"] = bool(files)
                 allow = allow_unknown_labels
-                found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
+                found = EVALUATIONS[task](able, examples, progress=advance, allow_unknown=allow, **more)
         if predictions is not None:
             write_predictions(task, predictions, examples, found.predictions, overwrite=overwrite)
         lists = {row["id"]: row["candidates"] for row in found.predictions} if task == "answer" else {}

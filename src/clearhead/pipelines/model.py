@@ -58,6 +58,7 @@ from clearhead.pipelines.summarisation import (
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
 from clearhead.pipelines.translation import Rewritten, check_reads, rewrite, told_languages
 from clearhead.text import Tokenizer
+from clearhead.text.chat import ChatTemplate, Message
 
 # the generation options that had other names until 0.1
 _WRITING = {
@@ -899,6 +900,31 @@ class Model:
         ...     assert isinstance(piece, str)
         """
         return stream_text(*self._writing(max_new_tokens, options), prompt)
+
+    def chat(
+        self,
+        conversations: Iterable[Sequence[Message]],
+        *,
+        max_new_tokens: int | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> list[Written]:
+        """What the model says next in each conversation, by the chat template that came with it.
+
+        A conversation is a list of messages, each with a role (system, user, assistant) and a content.
+
+        >>> asked = [{"role": "user", "content": "Who barks?"}]
+        >>> clearhead.load("./my-chat-gpt").chat([asked])[0].text  # doctest: +SKIP
+        'Dogs do.'
+        """
+        single = options.get("num_return_sequences", 1) == 1
+        require(single, "a conversation goes on with one message; leave num_return_sequences out", BadInput)
+        generator, most, config = self._writing(max_new_tokens, options)
+        require(not generator.sourced, "this model reads a source and answers no messages; choose a GPT", WrongTask)
+        template = ChatTemplate.of(self.tokenizer)
+        prompts = [template.render(messages) for messages in conversations]
+        found = generate(replace(generator, templated=True), prompts, most, config, progress)
+        return list(best_or_all(found, options))
 
     def _writing(
         self, max_new_tokens: int | None, options: GenerationOptions
