@@ -152,7 +152,7 @@ def write_folder(
     with staged(folder, own=own, overwrite=overwrite) as stage:
         write_json(to_json(description, dtype) | _token_ids(checkpoint.tokenizer), stage / CONFIG)
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
-        if network.features is not None and kept:
+        if kept:
             write_features(network, stage)
         if checkpoint.generation:
             write_json(checkpoint.generation, stage / GENERATION)
