@@ -156,7 +156,7 @@ def write_folder(
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
         if own_heads:
             write_tensors(own_heads.state_dict(), stage / OWN_HEADS)
-        if network.features is not None and kept:
+        if kept:
             write_features(network, stage)
         if checkpoint.generation:
             write_json(checkpoint.generation, stage / GENERATION)

@@ -45,11 +45,13 @@ class FeatureHead:
         return found
 
     @classmethod
-    def of(cls, network: Network) -> Self:
-        """What a network with features would say of itself."""
+    def of(cls, network: Any) -> Self | None:
+        """What a network with features would say of itself; None of one without."""
+        if getattr(network, "features", None) is None:
+            return None
         ((name, head),) = network.heads.items()
         part: Any = getattr(head, "pooler", head)
-        features: Any = network.features
+        features: LayerFeatures = network.features
         return cls(
             head=name,
             outputs=head.get_parameter("classifier.weight").shape[0],
@@ -81,9 +83,10 @@ class FeatureHead:
 
 
 def write_features(network: Network, folder: Path) -> None:
-    """Write the head of a network with features, and what it reads, beside the encoder's files."""
-    write_json(asdict(FeatureHead.of(network)), folder / DESCRIPTION)
-    write_tensors(_tensors(network), folder / TENSORS)
+    """Write the head of a network with features, if it has some, and what it reads, beside the encoder's files."""
+    if (described := FeatureHead.of(network)) is not None:
+        write_json(asdict(described), folder / DESCRIPTION)
+        write_tensors(_tensors(network), folder / TENSORS)
 
 
 def read_features(folder: Path, encoder: Any, labels: Sequence[str] | None) -> Network:

@@ -23,6 +23,7 @@ from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask, keywo
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import TASKS, Description, read_config
+from clearhead.hub.features import FeatureHead
 from clearhead.hub.remote import BUILT_IN, find, publish, unasked
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
@@ -1082,7 +1083,13 @@ class Model:
             folder = Path(scratch) / "model"
             self.save(folder, heads)
             sentences = self.checkpoint.sentence is not None
-            card = model_card(read_config(folder), name=name, parameters=self.parameters, sentences=sentences)
+            card = model_card(
+                read_config(folder),
+                name=name,
+                parameters=self.parameters,
+                sentences=sentences,
+                features=FeatureHead.of(self.network),
+            )
             return publish(folder, name, private=private, card=card)
 
 

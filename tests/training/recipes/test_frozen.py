@@ -149,6 +149,15 @@ def test_the_folder_is_the_encoders_for_others(base, tmp_path):
             assert_close(ours[name], weight)
 
 
+def test_the_card_says_what_is_read(base, tmp_path):
+    finetune("tag", base, write(tmp_path / "train.jsonl", TAGGED), tmp_path / "out", recipe=plan(layers=[-1, 0]))
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "heads: tags, on the layers -1, 0 (sum)." in card
+    assert 'pipeline_tag: "token-classification"' in card
+    assert "Labels (3): `B-LOC`, `B-PER`, `O`" in card
+    assert "Its encoder alone with transformers:" in card
+
+
 def test_a_new_head_reads_the_last_layer_alone(base, tmp_path):
     finetune("tag", base, write(tmp_path / "train.jsonl", TAGGED), tmp_path / "out", recipe=plan())
     assert load(tmp_path / "out").with_head("classes", 2).network.features is None
