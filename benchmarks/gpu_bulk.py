@@ -6,13 +6,12 @@ the standard library's docstrings, at their natural length (embed) or no longer 
 of them (tag, answer). All engines compute in the same precision; of sentence-transformers and the pipelines the best of
 several batch sizes counts. The engines take turns; the best of the rounds counts, since the first is for warming up.
 
-usage: python benchmarks/gpu_bulk.py [--device cuda] [--dtype float16] [--count 40000|small] [--rounds 3] [--json FILE]
+usage: python benchmarks/gpu_bulk.py [--device cuda] [--dtype float16] [--count 40000|small] [--rounds 3]
+       [--record NAME]
 """
 
 import argparse
-import json
 import os
-import statistics
 import tempfile
 import time
 import warnings
@@ -32,6 +31,7 @@ from sentence_transformers import SentenceTransformer, models
 
 import clearhead
 from docstrings import docstring_texts
+from record import record
 
 WORDS, SHORT = 150, 20  # of a passage, and at most of a short text
 LONGEST = 256  # tokens of a text to be embedded: what is longer sentence-transformers cuts off
@@ -41,6 +41,15 @@ TARGETS = {"embed": 2_500_000, "classify": 30_000, "tag": 8_000, "answer": 8_000
 SMALL = 64
 # the others get a part of the texts: what they do in a second does not depend on how many there are
 SHARES = {"embed": 4, "classify": 4, "tag": 16, "answer": 16}
+COLUMNS = {
+    "Use": "{}",
+    "a second": "{}",
+    "clearhead": "{:,.0f}",
+    "the best peer": "{}",
+    "its": "{:,.0f}",
+    "ratio": "{:.1f}",
+    "target": "{:,.0f}",
+}
 Engine = Callable[[Any], Any]
 
 
@@ -174,7 +183,7 @@ def main() -> None:
     parser.add_argument("--count", default="40000", help="texts (a quarter of them for tag and answer), or small")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=list(TARGETS), default=list(TARGETS))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--record", metavar="NAME", help="keep the figures in benchmarks/results/NAME.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
@@ -200,24 +209,20 @@ def main() -> None:
                 sum(len(ids) + 2 for ids in tokenizer.ids_batch(given[use])) / len(given[use]) if use == "embed" else 1
             )
             rates = {name: read / min(column) for name, column in times.items()}
-            best = max((rate for name, rate in rates.items() if name != "clearhead"), default=None)
-            row = {
-                "use": use,
-                "unit": "tokens/s" if use == "embed" else "texts/s",
-                "texts": len(given[use]),
-                **{name: round(rate, 1) for name, rate in rates.items()},
-                "ratio": None if best is None else round(rates["clearhead"] / best, 2),
-                "spread": round(max(times["clearhead"]) / statistics.median(times["clearhead"]), 2),
-                "target": TARGETS[use],
-            }
+            best = max((name for name in rates if name != "clearhead"), key=rates.__getitem__)
+            ratio = rates["clearhead"] / rates[best]
+            unit = "tokens" if use == "embed" else "texts"
+            rows.append([use, unit, rates["clearhead"], best, rates[best], ratio, TARGETS[use]])
+            spread = max(times["clearhead"]) / min(times["clearhead"])
+            print(
+                use, {name: round(rate) for name, rate in rates.items()}, round(ratio, 2), f"{spread=:.2f}", flush=True
+            )
             if use == "embed":
-                theirs = next(found[name] for name in found if name != "clearhead")
-                alike = np.abs(found["clearhead"][: len(theirs)] - np.asarray(theirs)).max()
-                row["largest_difference"] = float(f"{alike:.1e}")
-            rows.append(row)
-            print(row, flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+                theirs = found[best]
+                alike = (found["clearhead"][: len(theirs)] * np.asarray(theirs)).sum(1)
+                print(f"cosines with the peer's vectors: mean {alike.mean():.6f}, least {alike.min():.6f}", flush=True)
+    if options.record is not None:
+        record(options.record, COLUMNS, rows, threads=torch.get_num_threads())
 
 
 if __name__ == "__main__":

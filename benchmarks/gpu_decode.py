@@ -5,11 +5,11 @@ number of new tokens for everybody: an end is forbidden before the limit. The be
 is for warming up. Texts that differ between ours and theirs are counted: half precision may choose another of two
 tokens that are as likely, and from there on all is different.
 
-usage: python benchmarks/gpu_decode.py [--shapes …] [--texts 1 64] [--beams 1 4] [--new 128] [--rounds 4] [--json FILE]
+usage: python benchmarks/gpu_decode.py [--shapes …] [--texts 1 64] [--beams 1 4] [--new 128] [--rounds 4]
+                                       [--record NAME]
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,8 +25,19 @@ from clearhead.decoding.decoder import Decoder, as_decoder
 from clearhead.decoding.generate import greedy
 from clearhead.models.gpt import PRESETS
 from cpu_decode import END, PAD, save_model, sources
+from record import record
 
 TARGET = 5  # times transformers' speed, on an H200
+COLUMNS = {
+    "Shape": "{}",
+    "texts": "{:.0f}",
+    "beams": "{:.0f}",
+    "clearhead, tokens/s": "{:,.0f}",
+    "each step computed": "{:,.0f}",
+    "transformers": "{:,.0f}",
+    "ratio": "{:.1f}",
+    "target": "{:.0f}",
+}
 Write = Callable[[list[list[int]], int], list[list[int]]]  # sources or prompts, beams -> what was written
 
 
@@ -102,7 +113,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="float16")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--record", metavar="NAME", help="keep the figures in benchmarks/results/NAME.json")
     options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     rows = []
@@ -123,21 +134,11 @@ def main() -> None:
                     sum(one != two for one, two in zip(written["clearhead"], written[name], strict=True))
                     for name in list(found)[1:]
                 ]
-                rows.append(
-                    {
-                        "shape": shape,
-                        "texts": texts,
-                        "beams": beams,
-                        **{name: round(speed) for name, speed in speeds.items()},
-                        "ratio": round(speeds["clearhead"] / speeds["transformers"], 2),
-                        "first_s": round(times["clearhead"][0], 2),
-                        "differ": differ,
-                        "target": TARGET,
-                    }
-                )
-                print(rows[-1], flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+                ratio = speeds["clearhead"] / speeds["transformers"]
+                rows.append([shape, texts, beams, *speeds.values(), ratio, TARGET])
+                print(rows[-1], f"first {times['clearhead'][0]:.2f} s, {differ=}", flush=True)
+    if options.record is not None:
+        record(options.record, COLUMNS, rows, threads=torch.get_num_threads())
 
 
 if __name__ == "__main__":
