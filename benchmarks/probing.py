@@ -25,10 +25,10 @@ from clearhead.errors import BadInput, require
 from clearhead.evaluation.conll import conlleval
 from clearhead.evaluation.glue import accuracy
 from clearhead.evaluation.tasks import Metrics
+from clearhead.nn.features import RecurrentTokenHead, ScalarMix
 from clearhead.nn.heads import Network, TokenHead
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
-from clearhead.nn.recurrent import RecurrentLayers
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import per_token, run
 from clearhead.text.packed import Sequences
@@ -49,21 +49,6 @@ class Probe:
             epochs=10.0, learning_rate=3e-3, every=Every(save=10**9, evaluate=10**9, log=10**9)
         )
     )
-
-
-class BiLSTMTagger(nn.Module):
-    """Two bidirectional layers of LSTM over the words of a sentence, then a linear map (Devlin et al. 2018, 5.3)."""
-
-    def __init__(self, width: int, inner: int, outputs: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.lstm = RecurrentLayers(nn.LSTM(width, inner, num_layers=2, bidirectional=True, dropout=dropout))
-        self.classifier = nn.Linear(2 * inner, outputs)
-
-    def forward(self, hidden: Tensor, layout: Packed) -> Tensor:
-        """(W, D) packed -> (W, L)."""
-        read, _ = self.lstm(self.dropout(hidden), layout)
-        return self.classifier(self.dropout(read))
 
 
 class MixedTagger(nn.Module):
@@ -117,7 +102,7 @@ def probe_tags(
     tagger: nn.Module = (
         TokenHead(width, len(labels), recipe.dropout)
         if recipe.lstm is None
-        else BiLSTMTagger(width, recipe.lstm, len(labels), recipe.dropout)
+        else RecurrentTokenHead(width, recipe.lstm, len(labels), recipe.dropout)
     )
     if features.dim() == 3:
         tagger = MixedTagger(features.shape[1], tagger)
@@ -238,19 +223,6 @@ def mean_and_deviation(features: Tensor) -> tuple[Tensor, Tensor]:
     """Measure each feature, (D,) and (D,), over a share of the words: all of them in float32 may be too large."""
     some = features[:: max(len(features) // _MEASURED, 1)].float()
     return some.mean(0), some.std(0, correction=0).clamp(min=1e-6)
-
-
-class ScalarMix(nn.Module):
-    """γ Σ softmax(w)_k h_k: layers as one vector, in shares that are learnt, equal at first (Peters et al. 2018)."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.shares = nn.Parameter(torch.zeros(layers))
-        self.scale = nn.Parameter(torch.ones(()))
-
-    def forward(self, states: Tensor) -> Tensor:
-        """(…, K, D) -> (…, D)."""
-        return self.scale * torch.einsum("k,...kd->...d", self.shares.softmax(0), states)
 
 
 log = logging.getLogger(__name__)

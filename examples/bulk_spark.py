@@ -3,6 +3,7 @@
 usage: python examples/bulk_spark.py INPUT.parquet OUT MODEL
 """
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -23,6 +24,7 @@ def main(source: str, out: str, model: str) -> None:
             found = worker(batch.to_pydict())
             yield pa.RecordBatch.from_pydict({name: found[name] for name in ("id", "label", "score", "error")})
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # on a cluster, what every machine has
     spark = SparkSession.builder.appName("clearhead").getOrCreate()
     try:
         spark.read.parquet(source).mapInArrow(classify, SCHEMA).write.parquet(out)

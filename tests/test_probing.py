@@ -12,16 +12,15 @@ import clearhead as ch
 from clearhead.data.examples import TextExample, WordsExample
 from clearhead.errors import BadConfig, BadInput
 from clearhead.models.bert import BertConfig
+from clearhead.nn.features import RecurrentTokenHead
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Packed
 from clearhead.text import windows
 from clearhead.training.settings import Settings
 from probing import (
     MIXES,
-    BiLSTMTagger,
     LogisticRegression,
     Probe,
-    ScalarMix,
     mix,
     probe_classes,
     probe_tags,
@@ -143,7 +142,7 @@ def test_the_same_seed_gives_the_same_figures(model):
 
 def test_a_bilstm_reads_each_sentence_alone():
     torch.manual_seed(0)
-    tagger, x = BiLSTMTagger(6, 4, 3).eval(), torch.randn(9, 6)
+    tagger, x = RecurrentTokenHead(6, 4, 3).eval(), torch.randn(9, 6)
     together = tagger(x, Packed.of([2, 4, 3]))
     alone = torch.cat([tagger(part, Packed.of([len(part)])) for part in x.split([2, 4, 3])])
     torch.testing.assert_close(together, alone)
@@ -169,13 +168,3 @@ def test_features_must_fit_the_words(model):
         probe_tags((training, features[:-1]), (training, features), Probe())
     with pytest.raises(BadInput, match="a sentence has no tags"):
         probe_tags(([replace(training[0], tags=None), *training[1:]], features), (training, features), Probe())
-
-
-def test_a_mix_is_a_scaled_weighted_sum():
-    mix, states = ScalarMix(3), torch.randn(4, 3, 5)
-    torch.testing.assert_close(mix(states), states.mean(1))
-    with torch.no_grad():
-        mix.shares.copy_(torch.tensor([0.0, 1.0, 2.0]))
-        mix.scale.fill_(2.0)
-    shares = torch.tensor([0.0, 1.0, 2.0]).softmax(0)
-    torch.testing.assert_close(mix(states), 2 * sum(share * states[:, k] for k, share in enumerate(shares)))

@@ -13,7 +13,7 @@ from clearhead.errors import ClearheadError
 from clearhead.inside.senses import EXAMPLES as SENSES
 from clearhead.studio.examples import EXAMPLES
 
-BANKS = (*SENSES["bank"]["money"][:2], *SENSES["bank"]["river"])
+BANKS = (*SENSES["bank"]["money"][:2], *SENSES["bank"]["river"][:2])
 NUS = EXAMPLES["/use/ask"][0]["values"]["context"]
 QUERY, NOTES = (EXAMPLES["/use/search"][0]["values"][name] for name in ("query", "documents"))
 

@@ -103,7 +103,19 @@ def test_senses(run, folder, file):
     (found,) = rows(out)
     assert [one["text"] for one in found["occurrences"]] == ["bank", "bank"]
     assert np.array(found["cosines"]).shape == (2, 2)
-    assert run("senses", "bank", "-m", folder, "--count", 2, stdin=SENTENCES[2])[1].count("\n") == 2
+    out = run("senses", "bank", "-m", folder, "--count", 2, stdin=SENTENCES[2])[1]
+    assert out.count("\n") == 3
+    assert out.splitlines()[-1].startswith("2 senses; the nearest two of different senses: ")
+
+
+def test_senses_of_the_lectures_where_no_text_is_given(run, folder):
+    for word, found in (("train", 6), ("bank", 10)):
+        (one,) = rows(run("senses", word, "-m", folder, "--json", stdin="")[1])
+        assert len(one["occurrences"]) == found
+    out = run("senses", "bank", "-m", folder, "--threshold=-1", stdin="A bank. Two banks.")[1]
+    assert out.splitlines()[-1].startswith("one sense, joined from a mean cosine of -1.000 on; its farthest two: ")
+    assert run("senses", "bank", "-m", folder, stdin="A bank.")[1].endswith("one occurrence; two can be compared\n")
+    assert run("senses", "zebra", "-m", folder, stdin="")[0] == 2
 
 
 def test_word_vectors_are_not_looked_for_in_another_model(run, tmp_path):

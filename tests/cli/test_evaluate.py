@@ -182,6 +182,21 @@ def test_unknown_labels_are_refused_or_counted_and_said(run, tmp_path):
     assert "labels that the model does not know count as wrong: maybe (2 examples)" in run(*options)[1]
 
 
+def test_several_models_are_measured_together(run, tmp_path):
+    one = peers("BertForSequenceClassification", LABELS, seed=1).folder
+    data = labelled(tmp_path / "dev.jsonl", ("no", "perhaps", "yes", "no"))
+    alone, twice = (
+        json.loads(run("evaluate", "classify", "--data", data, *several, "--bootstrap", "100", "--json")[1])
+        for several in (["-m", one], ["-m", one, "-m", one])
+    )
+    assert alone == twice
+    low, high = twice["intervals"]["calibration_error"]
+    assert low < twice["calibration_error"] < high
+    for task, said in (("tag", "which tag has none of"), ("perplexity", "which perplexity has none of")):
+        code, _, err = run("evaluate", task, "--data", data, "-m", one, "-m", one)
+        assert (code, said in err) == (2, True)
+
+
 def test_tags_in_the_columns_of_conlleval(run, tmp_path):
     data, written = tmp_path / "dev.conll", tmp_path / "said.txt"
     data.write_text("Ada NNP B-PER\nlived VBD O\n\nin IN O\nRome NNP B-LOC\n", encoding="utf-8")
@@ -325,7 +340,10 @@ def test_tables(run, tmp_path):
         (["answer", "--data", "x", "--documents"], "--documents belongs to the task tag, not to answer"),
         (["translate", "--data", "x", "--model", "m"], "no task 'translate'; choose one of classify"),
         (["answer", "--data", "{data}", "--no-answer", "n"], "name them with --predictions FILE"),
-        (["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"], "--nbest is scored alone"),
+        (
+            ["answer", "--data", "{data}", "--nbest", "n", "--predictions", "p"],
+            "--no-answer out, or name a --model to write all",
+        ),
         (["choose", "--data", "x", "--no-answer", "n"], "--no-answer belongs to the task answer, not to choose"),
         (
             ["answer", "--data", "a", "b", "--predictions", "p"],

@@ -19,10 +19,38 @@ def by_name(shown, name):
 
 def test_the_lectures_tables_alone():
     shown = tables()
-    assert [table.name for table in shown] == ["GLUE", "SQuAD 1.1", "SQuAD 2.0", "CoNLL-2003", "SWAG", "WMT14"]
-    assert all(line.source == "lectures" for table in shown for line in table.lines)
+    names = ["GLUE", "SQuAD 1.1", "SQuAD 1.1, leaderboard of October 2018", "SQuAD 2.0", "CoNLL-2003"]
+    assert [table.name for table in shown] == [*names, "CoNLL-2003 by features of a frozen BERT-base", "SWAG", "WMT14"]
+    sources = {line.source for table in shown for line in table.lines if table.name != "WMT14"}
+    assert sources == {"lectures"}
+    assert {line.source for line in by_name(shown, "WMT14").lines} == {"paper, not the slides"}
     assert all(len(line.cells) == len(table.columns) for table in TABLES for line in table.lines)
-    assert "BERT-large  lectures  dev                     84.1          90.9\n" in as_text(shown)
+    text = " ".join(as_text(shown).split())
+    assert " BERT-large lectures dev 84.1 90.9 " in text
+    assert " BERT-large + TriviaQA (ensemble) lectures test 87.4 93.2 Human lectures human 82.3 91.2 " in text
+
+
+def test_every_row_of_the_slides_is_there():
+    rows = {table.name.partition(",")[0]: 0 for table in TABLES}
+    for table in TABLES:
+        rows[table.name.partition(",")[0]] += len(table.lines)
+    # 1.1: eight systems on dev, eight on test and people (deck 004), then the leaderboard of deck 000
+    assert rows == {
+        "GLUE": 5,
+        "SQuAD 1.1": 17 + 4,
+        "SQuAD 2.0": 12,
+        "CoNLL-2003": 7,
+        "CoNLL-2003 by features of a frozen BERT-base": 6,
+        "SWAG": 9,
+        "WMT14": 2,
+    }
+
+
+def test_splits_stand_apart():
+    ours = [row("SWAG", value=70.0, split=split) for split in ("test", "dev")] + [row("SWAG", value=60.0)]
+    lines = by_name(tables(measured(ours)), "SWAG").lines
+    assert [line.split for line in lines] == ["dev"] * 5 + ["test"] * 4 + ["human"] * 2 + [""]
+    assert [lines[place].source for place in (4, 8, 11)] == ["measured"] * 3
 
 
 @pytest.mark.parametrize("line", GLUE.lines, ids=lambda line: line.model)
@@ -33,7 +61,7 @@ def test_the_lectures_average_is_the_mean_of_nine(line):
 
 def test_measured_figures_stand_below_with_mean_and_deviation():
     rows = [row("sst2", value=value, seed=seed, split="dev") for seed, value in enumerate([88.0, 89.0, 90.0])]
-    line = by_name(tables(measured(rows)), "GLUE").lines[-1]
+    line = by_name(tables(measured(rows)), "GLUE").lines[0]  # the lectures' are of the test sets
     assert (line.model, line.source, line.split) == ("small", "measured", "dev")
     (cell,) = [cell for cell in line.cells if cell]
     assert (cell.value, cell.deviation, cell.runs) == (pytest.approx(89), pytest.approx(1), 3)
@@ -42,7 +70,7 @@ def test_measured_figures_stand_below_with_mean_and_deviation():
 
 def test_splits_and_models_have_lines_of_their_own():
     rows = [row("conll", "f1", 90.0, split="dev"), row("CoNLL-2003", "f1", 86.9, split="test")]
-    lines = by_name(tables(measured(rows)), "CoNLL").lines[-2:]
+    lines = [line for line in by_name(tables(measured(rows)), "CoNLL").lines if line.source == "measured"]
     assert [(line.split, str(line.cells[0])) for line in lines] == [("dev", "90.0"), ("test", "86.9")]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import BadInput
-from clearhead.evaluation.rouge import KINDS, mean_rouge, porter_stem, rouge, words
+from clearhead.evaluation.rouge import KINDS, mean_rouge, oracle_sentences, porter_stem, rouge, words
 
 ZERO = (0, 0, 0)
 ONE = (1, 1, 1)
@@ -109,3 +109,11 @@ def test_bad_input():
         mean_rouge(["a"], ["a", "b"])
     with pytest.raises(BadInput, match="no reference"):
         rouge([], "a")
+
+
+def test_the_oracle_takes_what_adds_most_and_stops_where_nothing_does():
+    sentences = ["The moon is far.", "A dog barked at night.", "The dog barked.", "Cats slept.", "The dog barked."]
+    assert oracle_sentences(sentences, "The dog barked. Cats slept.", most=3) == [2, 3]
+    assert oracle_sentences(sentences, "The dog barked. Cats slept.", most=1) == [2]
+    assert oracle_sentences(sentences, "Nothing of it", most=3) == []
+    assert oracle_sentences([], "Nothing", most=3) == []

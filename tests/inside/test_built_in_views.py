@@ -74,9 +74,11 @@ def test_the_last_layer_says_what_fill_says(model):
 
 
 def test_a_word_is_the_same_everywhere_before_any_attention(model):
-    data = senses_of(model, "bank").data
+    data = senses_of(model, "bank", ["a bank", "the bank of a river", "no bank lends"]).data
     assert data["shares"][0] == [0, 0]
     assert {value for row in data["cosines"][0] for value in row} == {1.0}
+    both = senses_of(model, "bank", ["a bank", "two banks"]).data
+    assert both["cosines"][0][0][1] < 1
 
 
 @pytest.mark.parametrize("use", ["sentiment", "spam", "inference", "answer", "fill"])

@@ -7,8 +7,9 @@ from torch.testing import assert_close
 from clearhead.errors import BadInput, InputTooLong
 from clearhead.inside import senses_of
 from clearhead.inside.page import cosines
-from clearhead.inside.senses import EXAMPLES, occurrence_vectors, occurrences, principal_plane
+from clearhead.inside.senses import EXAMPLES, _astray, occurrence_vectors, occurrences, principal_plane
 from clearhead.inside.trace import trace
+from clearhead.pipelines.senses import Occurrence
 from inside.models import small
 
 
@@ -16,7 +17,8 @@ from inside.models import small
 def test_the_lectures_words(word):
     data = senses_of(small(), word).data
     assert len(data["occurrences"]) == sum(map(len, EXAMPLES[word].values()))
-    assert all(o["text"][o["start"] : o["end"]] == word for o in data["occurrences"])
+    said = {o["text"][o["start"] : o["end"]] for o in data["occurrences"]}
+    assert said == ({"bank", "banks"} if word == "bank" else {word})
     found = occurrences(word, EXAMPLES[word])
     texts = [text for group in EXAMPLES[word].values() for text in group]
     vectors = occurrence_vectors(small(), texts, found)
@@ -28,6 +30,33 @@ def test_the_lectures_words(word):
         if i != j and a.sense == b.sense
     ]
     assert data["gaps"][-1]["same"] == pytest.approx(sum(same) / len(same), abs=0.001)
+
+
+SLIDES = {
+    "bank": [
+        "It is safest to deposit your money in the bank.",
+        "All the animals lined up along the river bank.",
+        "Today, blood banks collect blood.",
+    ],
+    "train": ["He took a train.", "He likes to train in the mornings."],
+}
+
+
+@pytest.mark.parametrize("word", SLIDES)
+def test_the_slides_own_sentences_begin_each_sense(word):
+    assert [texts[0] for texts in EXAMPLES[word].values()] == SLIDES[word]
+
+
+def test_what_is_not_told_apart_is_said():
+    # of sense 0: 0 and 1, of sense 1: 2 and 3, of sense 2: 4, which is alone and can only be near to others
+    found = [Occurrence("a", i, 0, 1, sense) for i, sense in enumerate([0, 0, 1, 1, 2])]
+    apart = (
+        torch.eye(5) + torch.tensor([[0, 9, 1, 1, 1], [9, 0, 1, 1, 1], [1, 1, 0, 9, 1], [1, 1, 9, 0, 1], [1] * 5]) / 10
+    )
+    mixed = apart.clone()
+    mixed[0, 2] = mixed[2, 0] = 0.95
+    assert _astray(torch.stack([apart, mixed]), found) == [[], [[0, 2], [2, 0]]]
+    assert _astray(apart[None], found[:1] + found[2:3] + found[4:]) is None
 
 
 def test_a_words_vector_is_the_mean_of_its_pieces():

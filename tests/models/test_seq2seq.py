@@ -10,6 +10,7 @@ from clearhead.data.batch import Batch
 from clearhead.errors import BadConfig, BadInput
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.models.seq2seq import BUILD, Seq2Seq, Seq2SeqConfig
+from clearhead.nn.layout import Packed
 
 PAIRS = [([4, 5, 6, 2], [7, 8, 2]), ([9, 2], [3, 3, 4, 5, 2]), ([5, 5, 5, 5, 5, 5, 2], [2])]
 
@@ -48,7 +49,7 @@ def test_teacher_forcing_is_writing_step_by_step(name):
             logits, state = network.step(tokens, state)
 
 
-@pytest.mark.parametrize("name", ["seq2seq-lstm-additive", "seq2seq-gru"])
+@pytest.mark.parametrize("name", ["seq2seq-lstm-additive", "seq2seq-gru", "seq2seq-lstm-dot-luong"])
 def test_rows_of_the_state_can_be_moved(name):
     network, rows = model(name), torch.tensor([2, 0, 0])
     with torch.no_grad():
@@ -69,7 +70,7 @@ def test_a_gradient_reaches_every_parameter(name):
         assert parameter.grad.any(), label
 
 
-@pytest.mark.parametrize("name", [name for name in BUILD if name.count("-") == 2])
+@pytest.mark.parametrize("name", [name for name in BUILD if name.count("-") >= 2])
 def test_attention_of_every_word_is_kept_when_asked(name):
     network = model(name).train()
     matrices = network.attention(batch_of(PAIRS))
@@ -77,6 +78,35 @@ def test_attention_of_every_word_is_kept_when_asked(name):
     for one in matrices:
         assert_close(one.sum(-1), torch.ones(one.shape[0]))
     assert network.training
+
+
+@torch.no_grad()
+def test_luongs_decoder_reads_what_the_word_before_was_chosen_by():
+    network = model("seq2seq-gru-dot-luong", num_hidden_layers=1)
+    states, memory = network.read(torch.tensor(PAIRS[0][0]), Packed.of([4]))
+    fed, wanted = torch.zeros(1, 6), []
+    for word in (0, 7, 8):  # the start, and the target without its end
+        x = torch.cat([network.target.weight[[word]], fed], -1)
+        state = network.decoder.core(x[None], states[0])[1]
+        states = (state,)
+        weights = (memory.hidden[0] @ state[-1, 0]).softmax(0)
+        fed = network.join(torch.cat([weights @ memory.hidden[0], state[-1, 0]])[None]).tanh()
+        wanted.append(network.output(fed))
+    assert_close(network(batch_of(PAIRS[:1])), torch.cat(wanted), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_bahdanaus_decoder_reads_the_context_of_the_state_before():
+    network = model("seq2seq-gru-additive-bahdanau", num_hidden_layers=1)
+    states, memory = network.read(torch.tensor(PAIRS[0][0]), Packed.of([4]))
+    state, score, wanted = states[0], network.context.score, []
+    for word in (0, 7, 8):
+        own = score.of_state(state[-1, 0]) + score.of_hidden(memory.hidden[0])
+        context = score.sum(own.tanh()).squeeze(-1).softmax(0) @ memory.hidden[0]
+        x = torch.cat([network.target.weight[word], context])
+        state = network.decoder.core(x[None, None], state)[1]
+        wanted.append(network.output(network.join(torch.cat([context, state[-1, 0]])[None]).tanh()))
+    assert_close(network(batch_of(PAIRS[:1])), torch.cat(wanted), atol=1e-5, rtol=1e-5)
 
 
 def test_without_attention_there_is_nothing_to_look_at():

@@ -8,7 +8,7 @@ from clearhead.errors import BadInput, NotFound
 from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Padded
 from clearhead.pipelines.embedding import TokenVectors
-from clearhead.pipelines.senses import average_linkage, find_word, senses
+from clearhead.pipelines.senses import average_linkage, find_word, forms_of, senses
 from conftest import SENTENCES
 
 LONG = " ".join(SENTENCES * 5)
@@ -39,7 +39,8 @@ def test_occurrences_are_grouped_by_their_vectors():
     assert found.groups == [[0, 1], [2, 3]]
     np.testing.assert_allclose(found.cosines[0], np.cos([0, 0.1, 1.5, 1.4]), atol=1e-6)
     assert len(senses("a", texts, tokens, count=3).groups) == 3
-    assert set(found.to_dict()) == {"occurrences", "cosines"}
+    assert set(found.to_dict()) == {"occurrences", "cosines", "threshold"}
+    assert (found.threshold, senses("a", texts, tokens, count=3).threshold) == (0.9, None)
 
 
 def test_where_all_vectors_are_near_senses_must_be_nearer():
@@ -55,6 +56,30 @@ def test_words_are_found_whole_in_any_form_and_case():
     assert [text[slice(*span)] for span in find_word(["bank"], text)] == ["Bank", "bank"]
     assert [text[slice(*span)] for span in find_word(["bank", "banks"], text)] == ["Bank", "bank", "BANKS"]
     assert list(find_word(["c++"], "in C++ and c")) == [(3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("word", "forms"),
+    [
+        ("bank", ["bank", "banks"]),
+        ("Box", ["Box", "Boxes"]),
+        ("city", ["city", "cities"]),
+        ("day", ["day", "days"]),
+        ("news", ["news"]),
+        ("blood bank", ["blood bank"]),
+        ("c++", ["c++"]),
+        ("élan", ["élan"]),
+    ],
+)
+def test_a_word_has_a_form_with_s(word, forms):
+    assert forms_of(word) == forms
+
+
+def test_one_word_is_found_in_both_forms_and_several_are_taken_as_they_are():
+    texts = ["a as"]
+    tokens = [TokenVectors(("a", "as"), ((0, 1), (2, 4)), np.eye(2, dtype=np.float32))]
+    assert [one.text for one in senses("a", texts, tokens).occurrences] == ["a", "as"]
+    assert [one.text for one in senses(["a"], texts, tokens).occurrences] == ["a"]
 
 
 def test_a_word_is_the_mean_of_its_pieces_in_the_layers_asked_for(model):
@@ -97,7 +122,7 @@ def test_a_word_far_into_a_long_text_is_found(model):
         ("zebra", {}, NotFound, "'zebra' is in none of the 3 texts"),
         (["zebra", "zebras"], {}, NotFound, "'zebra' or 'zebras' is in none"),
         (" ", {}, BadInput, "the word is empty"),
-        ("bank", {"count": 3}, BadInput, "2 cannot be put into 3 groups; choose 1 to 2"),
+        ("bank", {"count": 4}, BadInput, "3 cannot be put into 4 groups; choose 1 to 3"),
     ],
 )
 def test_bad_input_is_refused(model, word, options, error, message):

@@ -1,6 +1,8 @@
 """Verbs of vectors: embed, senses, vectors train, vectors near."""
 
+import sys
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -19,7 +21,6 @@ from clearhead.cli.options import (
     RunFolder,
     Shared,
     SingleTraining,
-    Texts,
     Verbs,
     Written,
     given,
@@ -27,6 +28,7 @@ from clearhead.cli.options import (
     layer_numbers,
     progress,
     quantised,
+    read_texts,
     sample,
     training_rows,
 )
@@ -34,6 +36,8 @@ from clearhead.cli.render import Rows, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from clearhead.pipelines.senses import Senses
 
 app = Verbs()
 POOLING = "Tokens to one vector: mean, first, max or weighted. Default: the model's own."
@@ -132,8 +136,8 @@ class VectorFile:
 @app.verb
 def senses(
     *,
-    word: list[str] = Argument(..., help="The word; other forms of it, such as its plural, may follow."),
-    sentences: Annotated[Texts, Shared(given_texts, files=(InOption, None))],
+    word: list[str] = Argument(..., help="The word, found with -s too; other forms may follow, and then only these."),
+    files: InOption = None,
     model: Loaded,
     layers: str | None = Option(None, help="Layers to average, from 0 or from -1, the last. Default: the last four."),
     threshold: float | None = Option(None, help="How near, by cosine, a sense's uses are. Default: 0.85 or by model."),
@@ -141,11 +145,13 @@ def senses(
 ) -> Rows:
     """Group the occurrences of a word by meaning, in texts from a file or stdin, and show how near they are.
 
-    Example: `clearhead senses bank banks --in sentences.txt`
+    Without texts, bank, apple and train have the lectures' sentences.
+
+    Examples: `clearhead senses bank`, `clearhead senses run running ran --in sentences.txt`
     """
     chosen = None if layers is None else layer_numbers(layers)
-    texts = [one.text for one in sentences]
-    found = model.senses(word, texts, layers=chosen, threshold=threshold, count=count)
+    texts = _sentences_with(word[0], files)
+    found = model.senses(word if len(word) > 1 else word[0], texts, layers=chosen, threshold=threshold, count=count)
     order = [place for group in found.groups for place in group]
     lines = []
     for place in order:
@@ -154,7 +160,31 @@ def senses(
         text = texts[one.index]
         before = shorten(text[: one.start][::-1], 30)[::-1]
         lines.append(f"{one.sense}  {cosines}  {shorten(f'{before} {text[one.start :]}')}")
+    lines.append(_how_near(found))
     yield {"word": word, **found.to_dict()}, lines
+
+
+def _sentences_with(word: str, files: list[str] | None) -> list[str]:
+    """The texts of files or of stdin; where nothing comes, the lectures' own for their words."""
+    from clearhead.inside.senses import EXAMPLES
+
+    own = list(chain.from_iterable(EXAMPLES.get(word, {}).values()))
+    if files or not own:
+        return [one.text for one in given_texts(files=files)]
+    return ([] if sys.stdin.isatty() else [one.text for one in read_texts()]) or own
+
+
+def _how_near(found: "Senses") -> str:
+    """What the grouping rests on: how near the senses came to being joined, or the one sense to falling apart."""
+    of = [one.sense for one in found.occurrences]
+    near = [(found.cosines[i][j], of[i] == of[j]) for i in range(len(of)) for j in range(i)]
+    between = [cosine for cosine, same in near if not same]
+    asked = "" if found.threshold is None else f", joined from a mean cosine of {found.threshold:.3f} on"
+    if between:
+        return f"{max(of) + 1} senses{asked}; the nearest two of different senses: {max(between):.3f}"
+    if not near:
+        return "one occurrence; two can be compared"
+    return f"one sense{asked}; its farthest two: {min(near)[0]:.3f}; --count 2 makes two of it"
 
 
 vectors = Verbs("vectors", "Train and ask word vectors (word2vec): one for each word, whatever the sentence.")

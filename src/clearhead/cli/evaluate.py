@@ -1,6 +1,6 @@
 """`clearhead evaluate`: the official metrics of a model on a task, or of answers in a file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from math import isnan
 from pathlib import Path
@@ -10,11 +10,11 @@ import typer
 from typer import Argument, Option
 
 from clearhead.cli.options import (
+    DEFAULT,
     AllowUnknownOption,
     Columns,
     DeviceOption,
     JsonOption,
-    ModelOption,
     SkillOption,
     Verbs,
     claim,
@@ -29,6 +29,7 @@ from clearhead.errors import BadInput, NotFound, require
 
 if TYPE_CHECKING:
     from clearhead.evaluation.scores import Evaluated
+    from clearhead.pipelines.ensemble import Ensemble
     from clearhead.pipelines.model import Model
 
 app = Verbs()
@@ -40,6 +41,9 @@ _NBEST = "Of answer: a file for the model's 20 best; without --model or --skill,
 _NO_ANSWER = (
     "Of answer: a file for SQuAD 2.0's null odds, by how much no answer scores above the best one; without --model or "
     "--skill, those of the --predictions to score."
+)
+_SEVERAL = (
+    "Several are an ensemble, measured by the mean of their probabilities: of classify, label, regress, choose, answer."
 )
 _TABLE = "Print the lectures' tables with measured metrics, and measure nothing."
 
@@ -60,7 +64,7 @@ def evaluate(
         "or, to score --predictions, references alone. Of other tasks several files are measured one by one: "
         "MNLI's matched and mismatched.",
     ),
-    model: ModelOption = None,
+    models: list[str] | None = Option(None, "--model", "-m", help=f"{DEFAULT} {_SEVERAL}"),
     skill: SkillOption = None,
     predictions: Path | None = Option(
         None,
@@ -89,6 +93,7 @@ def evaluate(
 
     Examples: `clearhead evaluate answer --data dev-v1.1.json --model ./my-reader --predictions answers.json`,
     `clearhead evaluate answer --data dev-v1.1.json --predictions answers.json`,
+    `clearhead evaluate classify --data dev.tsv -m ./seed-0 -m ./seed-1 -m ./seed-2`,
     `clearhead evaluate summaries --data references.txt --predictions summaries.txt`,
     `clearhead evaluate perplexity --data novel.txt`, `clearhead evaluate --table`
     """
@@ -104,10 +109,11 @@ def evaluate(
         raise BadInput(f"{'--markdown' if markdown else '--figures'} goes with --table; add it")
     if task is None or not data:
         raise BadInput("name a task and its --data, or a --table to print")
+    task = "summaries" if task == "summarise" else task  # as the task is called where it is learnt
     files = given(predictions=predictions, nbest=nbest, no_answer=no_answer)
-    by_model = model is not None or skill is not None
+    by_model = bool(models) or skill is not None
     require(not memory or task == "perplexity", f"--memory is for perplexity, not for {task}; leave it out", BadInput)
-    _check_options(task, model, skill, files, columns, documents=documents, bootstrap=bootstrap)
+    _check_options(task, models or [], skill, files, columns, documents=documents, bootstrap=bootstrap)
     if task == "summaries" and files and not by_model:
         yield _score_summaries(data, files["predictions"], columns.get("pair"), bootstrap)
         return
@@ -115,10 +121,8 @@ def evaluate(
         one = f"{', '.join(f'--{name}' for name in files)} of {len(data)} files would be one; name one --data at a time"
         require(not files, one, BadInput)
         expect_many()
-        from clearhead.pipelines.model import load
-
         sets = {file: _read_examples(task, [file], columns, documents=documents) for file in data}
-        loaded = load(model, skill=skill, device=pick_device(device))
+        loaded = _load(models or [None], skill, device)
         yield from _measure_each(task, sets, loaded, allow_unknown=allow_unknown_labels, bootstrap=bootstrap)
         return
     examples = _read_examples(task, data, columns, documents=documents)
@@ -130,22 +134,21 @@ def evaluate(
     from clearhead.evaluation.scores import Evaluated
     from clearhead.evaluation.squad import LISTED, decide, write_nbest, write_no_answer
     from clearhead.evaluation.tasks import EVALUATIONS
-    from clearhead.pipelines.model import load
 
     if task != "translation":
         expect_many()
     if predictions is not None:
         check_name(task, predictions)
     with claim(predictions, nbest, no_answer, overwrite=overwrite):
-        loaded = load(model, skill=skill, device=pick_device(device), dtype="float32")
+        able: Any = _load(models or [None], skill, device, dtype="float32")
         with progress("measuring", len(examples) + bootstrap) as advance:
             if task == "perplexity":
-                found = Evaluated(metrics=evaluate_texts(loaded, examples, memory=memory, progress=advance))
+                found = Evaluated(metrics=evaluate_texts(able, examples, memory=memory, progress=advance))
             else:
                 more: dict[str, Any] = {} if nbest is None else {"top_k": LISTED}
                 more |= {"unlabelled": bool(files), "bootstrap": bootstrap}
                 allow = allow_unknown_labels
-                found = EVALUATIONS[task](loaded, examples, progress=advance, allow_unknown=allow, **more)
+                found = EVALUATIONS[task](able, examples, progress=advance, allow_unknown=allow, **more)
         if predictions is not None:
             write_predictions(task, predictions, examples, found.predictions, overwrite=overwrite)
         lists = {row["id"]: row["candidates"] for row in found.predictions} if task == "answer" else {}
@@ -156,8 +159,18 @@ def evaluate(
     yield _row(task, data, len(examples), found)
 
 
+def _load(
+    models: Sequence[str | None], skill: str | None, device: str | None, dtype: str | None = None
+) -> "Model | Ensemble":
+    from clearhead.pipelines.ensemble import Ensemble
+    from clearhead.pipelines.model import load
+
+    loaded = [load(model, skill=skill, device=pick_device(device), dtype=dtype) for model in models]
+    return loaded[0] if len(loaded) == 1 else Ensemble(tuple(loaded))
+
+
 def _measure_each(
-    task: str, sets: dict[str, list[Any]], model: "Model", *, allow_unknown: bool, bootstrap: int
+    task: str, sets: dict[str, list[Any]], model: "Model | Ensemble", *, allow_unknown: bool, bootstrap: int
 ) -> Rows:
     """Measure a model on each of several files."""
     from clearhead.evaluation.tasks import EVALUATIONS
@@ -189,6 +202,7 @@ def _score_files(task: str, examples: list[Any], files: dict[str, Path], bootstr
         return EVALUATIONS[task].measured(examples, rows, bootstrap=bootstrap, progress=advance)
 
 
+_TOGETHER = ("classify", "label", "regress", "choose", "answer")  # what an ensemble is measured on
 _TEXTS_ALONE = {
     "translation": "translation is of two texts",
     "perplexity": "perplexity is of plain texts",
@@ -198,7 +212,7 @@ _TEXTS_ALONE = {
 
 def _check_options(
     task: str,
-    model: str | None,
+    models: Sequence[str],
     skill: str | None,
     files: dict[str, Path],
     columns: Columns,
@@ -222,7 +236,10 @@ def _check_options(
     require(fits, "perplexity is of texts as they are, without --predictions; leave it out", BadInput)
     fits = not documents or task == "tag"
     require(fits, f"--documents belongs to the task tag, not to {task}; leave it out", BadInput)
-    fits = task != "translation" or model is not None or "predictions" in files
+    fits = len(models) < 2 or task in _TOGETHER
+    told = f"an ensemble gives the mean of probabilities, which {task} has none of"
+    require(fits, f"{told}; name one --model, or measure one of {', '.join(_TOGETHER)}", BadInput)
+    fits = task != "translation" or bool(models) or "predictions" in files
     require(fits, "the built-in model does not translate; name a --model that does", BadInput)
     if task in _TEXTS_ALONE:
         names = "column names" if task == "perplexity" else "--label"

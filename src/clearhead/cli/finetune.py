@@ -7,9 +7,10 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from clearhead.cli.evaluate import evaluated_lines
 from clearhead.cli.options import (
@@ -35,12 +36,20 @@ if TYPE_CHECKING:
 
 app = Verbs()
 _ROWS = 20  # of a table of learning rates
+_PATIENCE = 5.0  # seconds between two lines of how far it is
+_FROZEN = (
+    "Train a head alone, on features of the encoder, which stays as it is: for classify, label, regress, tag and "
+    "summarise. Which layers: --set frozen.layers=[-1]; joined how: --set frozen.combine=sum, mean, concat, weighted; "
+    "with a BiLSTM: --set frozen.lstm=256."
+)
 
 
 @app.verb
 def finetune(
     *,
-    task: str = Argument(..., help="classify, label, regress, tag, answer, choose, similar, instruct or translation."),
+    task: str = Argument(
+        ..., help="classify, label, regress, tag, answer, choose, similar, instruct, summarise or translation."
+    ),
     data: list[str] = Option(
         ...,
         help="Training data: csv, tsv, json, jsonl, parquet, CoNLL, SQuAD, DREAM, hub:owner/name; for translation "
@@ -69,8 +78,11 @@ def finetune(
         "unasked, separated by commas, or none.",
     ),
     teacher: str | None = Option(
-        None, help="For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order."
+        None,
+        help="For classify: a larger model, fine-tuned for the task, whose probabilities are learnt beside the labels. "
+        "For similar: a model whose vectors are learnt, or a .npy file of them, one for each text in order.",
     ),
+    frozen: bool = Option(False, "--frozen", help=_FROZEN),
     allow_unknown_labels: AllowUnknownOption = False,
     dry_run: bool = Option(False, "--dry-run", help="Look at the data, spend nothing."),
     search: list[str] | None = Option(
@@ -113,6 +125,7 @@ def finetune(
             "--skill": skill,
             "--skill-for": skill_for,
             "--teacher": teacher,
+            "--frozen": frozen or None,
             "--label": columns.get("label"),
         }
         for option, value in refused.items():
@@ -126,9 +139,11 @@ def finetune(
     else:
         from clearhead.hub.remote import unasked
         from clearhead.training.recipes import finetune as recipes
+        from clearhead.training.recipes.frozen import FEATURES
+        from clearhead.training.recipes.run import RUN
 
         source = model or unasked("generate" if task == "instruct" else None)
-        plan = run.override(recipes.Finetune())
+        plan = run.override(recipes.feature_extraction() if frozen else recipes.Finetune())
         file, dev_file = one_file(data, task), None if dev is None else one_file(dev, task)
         looked = "--dry-run" if dry_run else "--find-learning-rate"
         whole = f"{looked} reads the data whole; leave --stream out, or give a part of the data"
@@ -137,8 +152,10 @@ def finetune(
             report = recipes.first_look(task, source, file, dev=dev_file, recipe=plan, columns=columns, skill=skill)
             yield report.to_dict(), [str(report)]
             return
+        features = out.path / RUN / FEATURES  # those of all seeds
         if find_learning_rate:
-            look = partial(recipes.learning_rates, task, source, file, recipe=plan, columns=columns, skill=skill)
+            given: dict[str, Any] = {"columns": columns, "skill": skill, "teacher": teacher, "features": features}
+            look = partial(recipes.learning_rates, task, source, file, recipe=plan, **given)
             yield _swept(partial(look, device=keywords["device"]), out.path)
             return
         uses = None if skill_for is None else [use for use in skill_for.split(",") if use != "none"]
@@ -149,6 +166,8 @@ def finetune(
             "allow_unknown_labels": allow_unknown_labels,
             "stream": stream,
         }
+        if frozen:  # each fold learns from other examples
+            more |= {"features": None if folds else features, "progress": _telling_of_features()}
         train = partial(recipes.finetune, task, source, file, dev=dev_file, columns=columns, **more)
     one = f"--folds {folds} repeats already; leave {'--search' if search else '--seeds'} out"
     require(folds is None or (seeds == 1 and not search), one, BadInput)
@@ -203,7 +222,7 @@ def glue(
     ours = [
         table
         for table in tables(rows)
-        if table.name == "GLUE" or any(line.source != "lectures" for line in table.lines)
+        if table.name == "GLUE" or any(line.source == "measured" for line in table.lines)
     ]
     skipped = [f"left out: {name}, {why}" for name, why in missing.items()]
     submitted = sorted(path.name for path in (out.path / recipes.SUBMISSION).glob("*.tsv"))
@@ -341,6 +360,21 @@ def _values(params: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
+def _telling_of_features() -> Callable[[int], None]:
+    """Say now and then how many tokens the encoder has read; where training begins, its own bar takes over."""
+    begun = said = monotonic()
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done, said
+        done += more
+        if monotonic() - said > _PATIENCE and not os.environ.get("CLEARHEAD_QUIET"):
+            said = monotonic()
+            echo(f"reading with the frozen encoder: {done:,} tokens in {said - begun:,.0f} s", err=True)
+
+    return advance
 
 
 def _parallel_report(sets: "Mapping[str, Sequence[PairExample]]") -> Row:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,6 @@ from clearhead.cli.options import (
     CHECKPOINT,
     TEXTS,
     AnyGenerator,
-    AnyTexts,
     AnyTranslator,
     GivenTexts,
     JsonOption,
@@ -23,8 +23,11 @@ from clearhead.cli.options import (
     each,
     each_written,
     given,
+    in_parts,
     note,
+    progress,
     reach_summariser,
+    read_texts,
     whole_texts,
 )
 from clearhead.cli.render import Rows, shorten
@@ -38,6 +41,10 @@ app = Verbs()
 _PROMPTS = 1000  # of which the longest says how much room is left
 _TEMPERATURE = "Sample: below 1 likely tokens become likelier, above 1 the text is wilder."
 _TOP_P = "Sample among the most probable tokens that add up to this probability."
+_CHAT = (
+    "Instead of prompts, a file of messages for a model with a chat template: JSON lines with a role and a content, "
+    "all one conversation, or lines with a list of messages each, a conversation a line."
+)
 _FROM = "The language of the texts, by the model's code for it: en (M2M-100, T5), eng_Latn (NLLB), en_XX (mBART)."
 _TO = "The language to translate to, such as de, deu_Latn or de_DE."
 _SEVERAL: dict[str, tuple[Any, Any]] = {
@@ -62,10 +69,18 @@ GenerationOptions = Annotated[
 ]
 
 
+def _prompts(texts: list[str] | None, files: list[str] | None, document: bool, chat: Path | None) -> Texts | Path:
+    """Prompts as any verb has its texts, or the file of conversations."""
+    if chat is None:
+        return read_texts(texts, files, document)
+    require(not texts and not files, "give prompts, or messages with --chat FILE, not both", BadInput)
+    return chat
+
+
 @app.verb
 def generate(
     *,
-    prompts: AnyTexts,
+    prompts: Annotated[Texts | Path, Shared(_prompts, **TEXTS, chat=(Path | None, Option(None, help=_CHAT)))],
     model: AnyGenerator,
     max_new_tokens: int | None = Option(None, help="Most new tokens.", show_default="the model's own, or 128"),
     options: GenerationOptions,
@@ -73,10 +88,16 @@ def generate(
 ) -> Rows:
     """Generate text from a prompt: as the model's own files say, else greedily, unless sampling or beams are asked for.
 
-    `builtin:gpt`, where this copy has it, samples by a seed of its own; `--num-beams 1` is greedy.
+    `builtin:gpt`, where this copy has it, samples by a seed of its own; `--num-beams 1` is greedy. With `--chat` an
+    instruction-tuned model goes on with conversations, by its own chat template.
 
     Example: `clearhead generate "Once upon a time" --model ./my-gpt`, or `clearhead generate "The old house" --seed 7`
     """
+    if isinstance(prompts, Path):
+        told = "a service takes conversations by the OpenAI protocol; name a --model of this machine"
+        require(at_a_service(model) is None, told, BadInput)
+        yield from _answer_chats(prompts, model, options | given(max_new_tokens=max_new_tokens))
+        return
     first = [one.text for one in prompts.first(_PROMPTS)]
     require(bool(first), "there is no prompt; give one as an argument, or one a line", BadInput)
     if max_new_tokens is not None:
@@ -91,6 +112,17 @@ def generate(
     for prompt, written in each_written("generating", prompts, model.generate, **options):
         for one in written if "num_return_sequences" in options else [written]:
             yield {"prompt": prompt.text, **one.to_dict()}, _written_lines(prompt.text, one.text, sourced)
+
+
+def _answer_chats(file: Path, model: "Model", options: dict[str, Any]) -> Rows:
+    """The next message of each conversation of a file."""
+    from clearhead.data.published import read_conversations
+
+    conversations = read_conversations(file)
+    with progress("answering", len(conversations)) as advance:
+        for part in in_parts(conversations, lambda one: sum(len(message["content"]) for message in one)):
+            for messages, written in zip(part, model.chat(part, progress=advance, **options), strict=True):
+                yield {"messages": messages, **written.to_dict()}, [written.text]
 
 
 def _written_lines(prompt: str, text: str, sourced: Callable[[], bool]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from clearhead.data.formats import (
 from clearhead.data.tables import Table, choose, need, open_table
 from clearhead.errors import BadInput, NotFound, require
 from clearhead.io import content_suffix, parse_json, read_json, read_lines
+from clearhead.text.chat import Message, check_messages
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +127,26 @@ def read_asked(source: str | Path, *, contexts: bool = True) -> list[QuestionExa
         QuestionExample(place if name is None else str(name), question, context, where=place)
         for name, question, context, place in rows
     ]
+
+
+def read_conversations(path: Path) -> list[list[Message]]:
+    """Read messages: one conversation, a message a line, or a line for each, with a list of "messages"."""
+    found: list[list[Message]] = []
+    alone: list[Message] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            record = parse_json(line, where)
+            several = record.get("messages") if isinstance(record, dict) else None
+            check_messages(several if isinstance(several, list) else [record], where)
+            if isinstance(several, list):
+                found.append(several)
+            else:
+                alone.append(record)
+    told = f"{path} has both messages and lists of them; write the one or the other, one conversation or several"
+    require(not (found and alone), told, BadInput)
+    require(bool(found or alone), f"{path} has no messages; write a role and a content a line", BadInput)
+    return found or [alone]
 
 
 def read_tydi(path: Path) -> list[QuestionExample]:

@@ -255,6 +255,9 @@ def write_no_answer(path: str | Path, odds: Mapping[str, float], *, overwrite: b
     write_text(json.dumps(dict(odds), indent=1) + "\n", Path(path), overwrite=overwrite)
 
 
+_ALONE = "a file of --nbest is scored alone; leave --predictions and --no-answer out, or name a --model to write all"
+
+
 def score_files(
     examples: Sequence[QuestionExample],
     *,
@@ -269,7 +272,7 @@ def score_files(
     golds = golds_of(examples)
     if nbest is not None:
         alone = predictions is None and no_answer is None
-        require(alone, "a file of --nbest is scored alone; leave --predictions and --no-answer out", BadInput)
+        require(alone, _ALONE, BadInput)
         lists = read_nbest(nbest)
         best = oracle(golds, lists, LISTED)
         return {**score_nbest(golds, lists), "oracle_exact": best["exact"], "oracle_f1": best["f1"]}

@@ -27,9 +27,11 @@ from clearhead.io import Progress, in_wholes
 from clearhead.models import RECURRENT_FAMILIES
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.classification import Classes
+from clearhead.pipelines.ensemble import Ensemble
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.multiple_choice import Choice
 from clearhead.pipelines.question_answering import Answer
+from clearhead.pipelines.results import Summary
 from clearhead.pipelines.token_classification import Tagged
 from clearhead.pipelines.translation import rewrite, told_languages
 
@@ -50,7 +52,7 @@ class Evaluation:
 
     def __call__(
         self,
-        model: Model,
+        model: Model | Ensemble,
         examples: Any,
         *,
         progress: Progress | None = None,
@@ -111,7 +113,7 @@ class Evaluation:
         return self.score(examples, rows, labels)
 
 
-def _labels(model: Model, use: str, head: str) -> tuple[str, ...] | None:
+def _labels(model: Model | Ensemble, use: str, head: str) -> tuple[str, ...] | None:
     """The labels that the model can give; None where it has not the head, which its use will say."""
     able = model.able(use)
     if able.labels is not None or head not in able.network.heads:
@@ -237,11 +239,14 @@ def predict_instructions(
 def predict_summaries(
     model: Model, examples: Sequence[PairExample], *, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """Summaries: in an encoder–decoder's own words, else the three sentences that say most of a text."""
+    """Summaries: in an encoder–decoder's own words, else the sentences that say most of a text, a line for each."""
     abstractive = model.family in RECURRENT_FAMILIES or isinstance(model.encoder, EncoderDecoder)
     rows = []
     for found in model.summarise((example.first for example in examples), abstractive=abstractive):
-        rows.append({"predicted": found.text})
+        # rougeLsum takes a line as a sentence
+        rows.append(
+            {"predicted": "\n".join(one.text for one in found.sentences) if isinstance(found, Summary) else found.text}
+        )
         if progress is not None:
             progress(1)
     return rows

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from clearhead.hub.config import NAMES, Description
+from clearhead.hub.features import FeatureHead
 from clearhead.hub.remote import CARD
 from clearhead.io import naming, staged
 from clearhead.models import RECURRENT_FAMILIES
@@ -39,7 +40,7 @@ _LOAD = """## Load it
 
 model = {loader}.load({name})
 ```"""
-_LOAD_THERE = """The same with transformers:
+_LOAD_THERE = """{what} with transformers:
 
 ```python
 from transformers import AutoTokenizer, {architecture}
@@ -57,8 +58,12 @@ def model_card(
     parameters: int | None = None,
     sentences: bool = False,
     base_model: str | None = None,
+    features: FeatureHead | None = None,
 ) -> str:
-    """Write the card of the model `name`; `sentences` says that it makes one vector of a text."""
+    """Write the card of the model `name`; `sentences` says that it makes one vector of a text.
+
+    `features` are those of a head on several layers, which lies beside what the description knows.
+    """
     family, architecture, labels = description.family, description.architecture, description.labels or ()
     size = "" if parameters is None else f" with {parameters:,} parameters"
     heads: tuple[str, ...] = ()
@@ -69,6 +74,10 @@ def model_card(
         heads = NAMES[family].architectures.get(architecture or "", ())
         tags, task = ["transformers"], _task(family, heads, sentences)
         held = f"heads: {', '.join(heads)}" if heads else "no head"
+        if features is not None:
+            heads = (features.head,)
+            task = _TASKS.get(features.head)
+            held = f"heads: {features.head}, on the layers {', '.join(map(str, features.layers))} ({features.combine})"
         summary = f"A model of the family {_code(family)}{size}, {held}."
     tags = ["clearhead", *tags, "safetensors", family]
     front = {"library_name": "clearhead", "tags": tags, "pipeline_tag": task, "base_model": base_model}
@@ -88,7 +97,8 @@ def model_card(
     opening, loader = _OPENED.get(family, ("import clearhead", "clearhead"))
     parts.append(_LOAD.format(opening=opening, loader=loader, name=json.dumps(name)))
     if architecture is not None:
-        parts.append(_LOAD_THERE.format(architecture=architecture, name=json.dumps(name)))
+        what = "The same" if features is None else "Its encoder alone"
+        parts.append(_LOAD_THERE.format(what=what, architecture=architecture, name=json.dumps(name)))
     return "\n\n".join(parts) + "\n"
 
 

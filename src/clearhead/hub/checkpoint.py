@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import BadCheckpoint, BadConfig, BadInput, NotFound, WrongTask, require, short, typed
 from clearhead.hub.config import CONFIG, NAMES, Description, read_config, to_json
+from clearhead.hub.features import DESCRIPTION as FEATURES
+from clearhead.hub.features import read_features, write_features
 from clearhead.hub.hf.table import Names, from_theirs, numbered, to_theirs
 from clearhead.hub.weights import INDEX, WEIGHTS, Sizes, read_sizes, read_tensors, read_weights, write_tensors
 from clearhead.io import read_json, read_object, staged, write_json
@@ -96,6 +98,8 @@ def _read_transformer(folder: Path, description: Description, dtype: torch.dtype
     for head in network.heads.values():
         if isinstance(head, MaskedLMHead | PermutationLMHead) or (isinstance(head, NextTokenHead) and head.tied):
             head.weight = network.encoder.embeddings.token.weight  # assigning made two parameters of the shared one
+    if (folder / FEATURES).is_file():
+        network = read_features(folder, network.encoder, description.labels)
     return Checkpoint(
         description=description,
         network=network.eval(),
@@ -129,9 +133,10 @@ def write_folder(
     if absent:
         raise WrongTask(f"this model has no head {absent[0]!r} to save; it has {', '.join(network.heads) or 'none'}")
     own_heads = nn.ModuleDict({name: network.heads[name] for name in kept if name not in names.heads})
-    kept = tuple(name for name in kept if name in names.heads)
-    part = Network(network.encoder, {name: network.heads[name] for name in kept})
-    architecture = _architecture_for(kept, names)
+    # a head on several layers lies beside the encoder, too
+    theirs = () if network.features is not None else tuple(name for name in kept if name in names.heads)
+    part = Network(network.encoder, {name: network.heads[name] for name in theirs})
+    architecture = _architecture_for(theirs, names)
     description = replace(
         description,
         architecture=architecture,
@@ -151,6 +156,8 @@ def write_folder(
         write_tensors(tensors, stage / WEIGHTS, int8=int8)
         if own_heads:
             write_tensors(own_heads.state_dict(), stage / OWN_HEADS)
+        if kept:
+            write_features(network, stage)
         if checkpoint.generation:
             write_json(checkpoint.generation, stage / GENERATION)
         if (tokenizer := checkpoint.tokenizer) is not None:

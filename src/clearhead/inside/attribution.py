@@ -202,6 +202,8 @@ def target_of(model: Model, text: str, pair: str | None, *, use: Use | None, ans
     able = [name for head, name in _HEADS.items() if head in getattr(model.network, "heads", ())]
     message = "this model has no answer to explain: it cannot classify, answer, fill or tell what follows"
     require(bool(able), f"{message}; how one writes is shown by: look decoding", WrongTask)
+    several = getattr(model.network, "features", None) is not None
+    require(not several, "this head reads several layers, of which attribution knows the last alone", WrongTask)
     # two texts have no mask to be filled
     chosen = use or ("follows" if pair is not None and able[0] == "fill" and "follows" in able else able[0])
     require(chosen in get_args(Use), f"use={chosen!r} is not known; choose {', '.join(get_args(Use))}", BadInput)

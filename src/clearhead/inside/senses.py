@@ -15,7 +15,7 @@ from clearhead.inside.layers import layer_states
 from clearhead.inside.page import View, cosines, rounded
 from clearhead.io import read_json
 from clearhead.pipelines.model import Model
-from clearhead.pipelines.senses import Occurrence, find_word
+from clearhead.pipelines.senses import Occurrence, find_word, forms_of
 
 SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "shared/svg.js", "map.js", "main.js")
 LIMIT = 100  # occurrences; a table of their squares is kept for every layer
@@ -45,6 +45,7 @@ def senses_of(model: Model, word: str, texts: Sequence[str] | Mapping[str, Seque
         "maps": [rounded(places, 3) for places, _ in maps],
         "shares": [rounded(shares, 3) for _, shares in maps],
         "gaps": None if "" in names else _gaps(near, found),
+        "astray": None if "" in names else _astray(near, found),
     }
     return View.of("senses", f"Senses of {word}", SCRIPTS, data)
 
@@ -59,13 +60,13 @@ def _by_sense(word: str, texts: Sequence[str] | Mapping[str, Sequence[str]] | No
 
 
 def occurrences(word: str, by_sense: Mapping[str, Sequence[str]]) -> list[Occurrence]:
-    """Where the word stands, as a whole word, in upper or lower case; texts and senses are numbered in their order."""
+    """Where the word stands, whole or with -s, in upper or lower case; texts and senses are numbered in their order."""
     require(bool(word.strip()), "the word is empty; name one", BadInput)
     texts = [(sense, text) for sense, group in enumerate(by_sense.values()) for text in group]
     found = [
         Occurrence(text[start:end], index, start, end, sense)
         for index, (sense, text) in enumerate(texts)
-        for start, end in find_word([word.strip()], text)
+        for start, end in find_word(forms_of(word), text)
     ]
     message = f"the word {word!r} occurs {len(found)} times in the texts; 2 to {LIMIT} occurrences can be compared"
     require(2 <= len(found) <= LIMIT, message, BadInput)
@@ -96,6 +97,21 @@ def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
     rounding = 1e-10 * (x.double() ** 2).sum().clamp(min=1e-12)
     shares = pad(sizes**2 / (sizes**2).sum().clamp(min=rounding), (0, 2))[:2]
     return (places * signs.where(signs != 0, 1.0)).float(), shares.float()
+
+
+def _astray(near: Tensor, found: Sequence[Occurrence]) -> list[list[list[int]]] | None:
+    """By layer, the occurrences whose nearest is of another sense, each with that one: none, and the senses are apart.
+
+    None where no sense has two occurrences, or there are not two senses.
+    """
+    senses = torch.tensor([one.sense for one in found])
+    same = senses[:, None] == senses
+    if same.all() or (same.sum(1) == 1).all():
+        return None
+    alone = same.sum(1) == 1  # which can be near to others only
+    nearest = (near - 3 * torch.eye(len(found))).argmax(-1)  # (L + 1, n)
+    wrong = (senses[nearest] != senses) & ~alone
+    return [[[int(i), int(layer[i])] for i in lost.nonzero()[:, 0]] for layer, lost in zip(nearest, wrong, strict=True)]
 
 
 def _gaps(near: Tensor, found: Sequence[Occurrence]) -> list[dict[str, Any]] | None:

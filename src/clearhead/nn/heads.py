@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from clearhead.errors import BadInput, WrongTask, require
 from clearhead.nn.blocks import activation
 from clearhead.nn.embeddings import initialise
+from clearhead.nn.features import LayerFeatures
 from clearhead.nn.fused import project
 from clearhead.nn.layout import Layout, Padded
 from clearhead.nn.quantisation import QuantisedLinear
@@ -21,12 +22,15 @@ HeadMakers = dict[str, Callable[[int], nn.Module]]  # from the number of outputs
 
 
 class Network(nn.Module):
-    """Ids to logits: one encoder, any number of named heads."""
+    """Ids to logits: one encoder, any number of named heads; with `features`, these read several of its layers."""
 
-    def __init__(self, encoder: nn.Module, heads: Mapping[str, nn.Module]) -> None:
+    def __init__(
+        self, encoder: nn.Module, heads: Mapping[str, nn.Module], features: LayerFeatures | None = None
+    ) -> None:
         super().__init__()
         self.encoder: Any = encoder
         self.heads = nn.ModuleDict(heads)
+        self.features = features
 
     def forward(self, head: str, ids: Tensor, layout: Layout | None = None, beside: Any = None) -> Tensor:
         """Run the encoder and one head: ids (N,) packed or (B, T) padded -> what the head returns.
@@ -36,7 +40,11 @@ class Network(nn.Module):
         if head not in self.heads:
             raise WrongTask(f"this model has no head {head!r}; it has {', '.join(self.heads) or 'none'}")
         layout = layout or Padded.full(ids)
-        return self.heads[head](self.encoder(ids, layout, beside), layout)
+        if self.features is None:
+            hidden = self.encoder(ids, layout, beside)
+        else:
+            hidden = self.features(self.features.choose(self.encoder, ids, layout, beside))
+        return self.heads[head](hidden, layout)
 
 
 def build_heads(makers: HeadMakers, outputs: Mapping[str, int], std: float) -> dict[str, nn.Module]:

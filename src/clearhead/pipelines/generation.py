@@ -36,7 +36,8 @@ _AHEAD = 3000
 class Generator:
     """A network with its tokenizer, ready to generate. `sourced`: it reads a source, and writes from nothing.
 
-    `habits` are what its checkpoint says about writing, `around` are the ids before a source and after it.
+    `habits` are what its checkpoint says about writing, `around` are the ids before a source and after it. Prompts that
+    are `templated` come from a chat template, which writes how they begin.
     """
 
     module: nn.Module
@@ -45,6 +46,7 @@ class Generator:
     sourced: bool
     habits: WritingHabits = field(default_factory=WritingHabits)
     around: Around | None = None
+    templated: bool = False
 
     @classmethod
     def of(cls, network: Any, tokenizer: Tokenizer, said: Mapping[str, Any] | None = None) -> Self:
@@ -117,7 +119,7 @@ class Generator:
         if self.sourced:
             before, after = self.around or ((), (self.end,))
             return [[*before, *ids, *after] for ids in given]
-        opening, _ = self.tokenizer.template.around_text
+        opening = () if self.templated else self.tokenizer.template.around_text[0]
         # a prompt of nothing begins as a text does after the end of another
         return [[*opening, *ids] or [self.end] for ids in given]
 

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from clearhead.data.documents import Document
 from clearhead.decoding.config import NEW_TOKENS, GenerationConfig, GenerationOptions, with_beams, with_usual
-from clearhead.errors import BadInput, NotFound, WrongTask, keywords, renamed, require
+from clearhead.errors import BadCheckpoint, BadInput, NotFound, WrongTask, keywords, renamed, require
 from clearhead.hub.card import model_card
 from clearhead.hub.checkpoint import Checkpoint, build_network, fresh_heads, read_folder, write_folder
 from clearhead.hub.config import TASKS, Description, read_config
+from clearhead.hub.features import FeatureHead
 from clearhead.hub.remote import BUILT_IN, find, publish, unasked
 from clearhead.hub.skills import DESCRIPTION, SKILLS, Skill, encoder_digest, find_skills, load_skill, tell_capitals
 from clearhead.hub.weights import weights_state
@@ -47,10 +48,18 @@ from clearhead.pipelines.search.index import Hit, Index, Method
 from clearhead.pipelines.search.reranking import Reranked, rerank
 from clearhead.pipelines.search.stored import AnyIndex
 from clearhead.pipelines.senses import Senses, senses
-from clearhead.pipelines.summarisation import per_summary, summarise, summarise_abstractive
+from clearhead.pipelines.summarisation import (
+    SENTENCE_LABELS,
+    USUAL_SENTENCES,
+    per_summary,
+    summarise,
+    summarise_abstractive,
+    summarise_trained,
+)
 from clearhead.pipelines.token_classification import Strategy, Tagged, tag
 from clearhead.pipelines.translation import Rewritten, check_reads, rewrite, told_languages
 from clearhead.text import Tokenizer
+from clearhead.text.chat import ChatTemplate, Message
 
 # the generation options that had other names until 0.1
 _WRITING = {
@@ -826,7 +835,7 @@ class Model:
         threshold: float | None = None,
         count: int | None = None,
     ) -> Senses:
-        """What does a word mean in each place? Its forms may be given as a list; see `pipelines.senses`.
+        """What does a word mean in each place? "bank" is found as banks too; other forms are given as a list.
 
         Vectors are the mean of `layers`, by default the last four, which tell senses apart better than the last alone.
 
@@ -924,6 +933,31 @@ class Model:
         """
         return stream_text(*self._writing(max_new_tokens, options), prompt)
 
+    def chat(
+        self,
+        conversations: Iterable[Sequence[Message]],
+        *,
+        max_new_tokens: int | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[GenerationOptions],
+    ) -> list[Written]:
+        """What the model says next in each conversation, by the chat template that came with it.
+
+        A conversation is a list of messages, each with a role (system, user, assistant) and a content.
+
+        >>> asked = [{"role": "user", "content": "Who barks?"}]
+        >>> clearhead.load("./my-chat-gpt").chat([asked])[0].text  # doctest: +SKIP
+        'Dogs do.'
+        """
+        single = options.get("num_return_sequences", 1) == 1
+        require(single, "a conversation goes on with one message; leave num_return_sequences out", BadInput)
+        generator, most, config = self._writing(max_new_tokens, options)
+        require(not generator.sourced, "this model reads a source and answers no messages; choose a GPT", WrongTask)
+        template = ChatTemplate.of(self.tokenizer)
+        prompts = [template.render(messages) for messages in conversations]
+        found = generate(replace(generator, templated=True), prompts, most, config, progress)
+        return list(best_or_all(found, options))
+
     def _writing(
         self, max_new_tokens: int | None, options: GenerationOptions
     ) -> tuple[Generator, int, GenerationConfig]:
@@ -983,6 +1017,7 @@ class Model:
     ) -> Iterator[Any]:
         """The sentences that say most of a text, in its order, three unless `sentences` says how many.
 
+        A model that was fine-tuned for `summarise` has learnt which these are, and how many there usually are.
         Or `abstractive`, in the model's own words, with the options of `generate`: an encoder–decoder's, or those of a
         GPT, such as "builtin:gpt", after "TL;DR:". Of every part of the text that is read at once, at most
         `max_new_tokens` are written.
@@ -1000,6 +1035,12 @@ class Model:
             raise WrongTask("this model picks no sentences of a text; ask for an abstractive summary")
         writing = [*([] if max_new_tokens is None else ["max_new_tokens"]), *options]
         require(not writing, f"{', '.join(writing)}: only abstractive summaries are written", BadInput)
+        if (usual := self.checkpoint.description.extra.get(USUAL_SENTENCES)) is not None:
+            fits = isinstance(usual, int) and usual > 0 and self.labels == SENTENCE_LABELS
+            told = f"config.json says {USUAL_SENTENCES} = {usual!r} of a model with the labels {self.labels}"
+            require(fits, f"{told}; train it again with: clearhead finetune summarise", BadCheckpoint)
+            kept = usual if sentences is None else sentences
+            return summarise_trained(texts, lambda one: self.tag(one, progress=progress), sentences=kept)
         count = 3 if sentences is None else sentences
         return summarise(texts, lambda one: self.embed(one, normalise=True, progress=progress), sentences=count)
 
@@ -1042,7 +1083,13 @@ class Model:
             folder = Path(scratch) / "model"
             self.save(folder, heads)
             sentences = self.checkpoint.sentence is not None
-            card = model_card(read_config(folder), name=name, parameters=self.parameters, sentences=sentences)
+            card = model_card(
+                read_config(folder),
+                name=name,
+                parameters=self.parameters,
+                sentences=sentences,
+                features=FeatureHead.of(self.network),
+            )
             return publish(folder, name, private=private, card=card)
 
 

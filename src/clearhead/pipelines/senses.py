@@ -60,10 +60,14 @@ class Occurrence(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Senses(Record):
-    """All occurrences, in order, and the cosine of each pair, (M, M); sense 0 is the one with most occurrences."""
+    """All occurrences, in order, and the cosine of each pair, (M, M); sense 0 is the one with most occurrences.
+
+    `threshold` is the mean cosine at which senses were joined, None where their number was asked for.
+    """
 
     occurrences: tuple[Occurrence, ...]
     cosines: NDArray[np.float32]
+    threshold: float | None = None
 
     @property
     def groups(self) -> list[list[int]]:
@@ -72,6 +76,18 @@ class Senses(Record):
         for place, one in enumerate(self.occurrences):
             found[one.sense].append(place)
         return found
+
+
+def forms_of(word: str) -> list[str]:
+    """An English word and its form with -s, of a noun or a verb: bank, banks; box, boxes; city, cities."""
+    own = word.strip()
+    if not (own.isascii() and own.isalpha()) or own.lower().endswith("s"):
+        return [own]
+    if own.lower().endswith(("x", "z", "ch", "sh")):
+        return [own, own + "es"]
+    if own[-1:].lower() == "y" and own[-2:-1].lower() not in "aeiou":
+        return [own, own[:-1] + "ies"]
+    return [own, own + "s"]
 
 
 def find_word(forms: Sequence[str], text: str) -> Iterator[tuple[int, int]]:
@@ -89,13 +105,15 @@ def senses(
     threshold: float | None = None,
     count: int | None = None,
 ) -> Senses:
-    """Group the occurrences of a word, given the token vectors of the texts; several strings are forms of one word.
+    """Group the occurrences of a word, given the token vectors of the texts; one string also stands for its -s form.
+
+    Several strings are the forms that are looked for, and no others.
 
     An occurrence's vector is the mean of its pieces' vectors. Groups are joined by average linkage while the mean
     cosine between two is at least `threshold`, or until there are `count`. The default threshold is 0.85, or more in
     a model whose vectors all lie close together.
     """
-    forms = [word] if isinstance(word, str) else list(word)
+    forms = forms_of(word) if isinstance(word, str) else list(word)
     require(bool(forms) and all(form.strip() for form in forms), "the word is empty; give one to look for", BadInput)
     found: list[tuple[int, int, int]] = []
     vectors = []
@@ -110,7 +128,8 @@ def senses(
                 found.append((index, start, end))
                 vectors.append(pieces.mean(0))
         others, rest = others + unit(table.vectors[other]).sum(0), rest + int(other.sum())
-    require(bool(found), f"{' or '.join(map(repr, forms))} is in none of the {len(texts)} texts", NotFound)
+    named = repr(word) if isinstance(word, str) else " or ".join(map(repr, forms))
+    require(bool(found), f"{named} is in none of the {len(texts)} texts", NotFound)
     own = unit(np.stack(vectors))
     cosines = (own @ own.T).clip(-1, 1)
     if threshold is None:
@@ -122,4 +141,4 @@ def senses(
         Occurrence(texts[index][start:end], index, start, end, sense_of[place])
         for place, (index, start, end) in enumerate(found)
     )
-    return Senses(occurrences, cosines)
+    return Senses(occurrences, cosines, threshold if count is None else None)

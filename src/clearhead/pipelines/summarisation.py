@@ -1,7 +1,8 @@
-"""Summaries: a text's own sentences (LexRank, MMR), or a model's words."""
+"""Summaries: a text's own sentences (by LexRank and MMR, or by a head that learnt which), or a model's words."""
 
 # S sentences · D width
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, Protocol, Unpack, cast, overload
@@ -16,6 +17,7 @@ from clearhead.models.rnnlm import RecurrentLM
 from clearhead.models.t5 import T5Config
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.generation import Generator, best_or_all
+from clearhead.pipelines.results import Labelled, Tagged
 from clearhead.pipelines.results import Sentence as Sentence
 from clearhead.pipelines.results import Summary as Summary
 from clearhead.pipelines.runner import Use, chunks_of_text, per_text
@@ -76,6 +78,52 @@ def _summary(text: str, spans: Sequence[tuple[int, int]], vectors: Vectors, coun
     rank = centrality(cosines)
     chosen = sorted(select(rank / rank.max(), cosines, count))
     return Summary(tuple(Sentence(text[slice(*spans[i])], *spans[i], float(rank[i])) for i in chosen))
+
+
+# what a trained summariser says of a sentence, in the order of its head's outputs, and the key of its config.json for
+# how many sentences its training summaries had
+SENTENCE_LABELS = ("leave", "keep")
+USUAL_SENTENCES = "summary_sentences"
+_REPEATED = 3  # words in a row that no two sentences of a summary share (Paulus et al. 2018)
+
+
+def summarise_trained(
+    texts: Iterable[str], tag: Callable[[list[list[str]]], Sequence[Tagged]], *, sentences: int
+) -> Iterator[Summary]:
+    """The `sentences` that a trained head would keep before all others; one that repeats another comes after all."""
+    require(sentences > 0, f"a summary of {sentences} sentences is none; choose 1 or more", BadInput)
+
+    def results(chunk: list[str]) -> Iterator[Summary]:
+        spans = [sentence_spans(text) for text in chunk]
+        slices = [[text[start:end] for start, end in own] for text, own in zip(chunk, spans, strict=True)]
+        found = iter(tag([own for own in slices if own]))
+        for text, own, written in zip(chunk, spans, slices, strict=True):
+            keep = [] if not own else [_kept(one) for one in next(found).words]
+            chosen = _unlike(written, sorted(range(len(own)), key=lambda i: -keep[i]))[:sentences]
+            yield Summary(tuple(Sentence(text[slice(*own[i])], *own[i], keep[i]) for i in sorted(chosen)))
+
+    return chain.from_iterable(map(results, chunks_of_text(texts)))
+
+
+def _kept(sentence: Labelled) -> float:
+    """The probability that a sentence is one of the summary; without a piece, a sentence says nothing."""
+    if sentence.label not in SENTENCE_LABELS:
+        return 0.0
+    return sentence.score if sentence.label == SENTENCE_LABELS[1] else 1 - sentence.score
+
+
+def _unlike(sentences: Sequence[str], order: Sequence[int]) -> list[int]:
+    """The same order, with those last that share three words in a row with one before them."""
+    seen: set[tuple[str, ...]] = set()
+    new: list[int] = []
+    again: list[int] = []
+    for place in order:
+        words = re.findall(r"\w+", sentences[place].lower())
+        runs = set(zip(*(words[i:] for i in range(_REPEATED)), strict=False))
+        (again if runs & seen else new).append(place)
+        if not runs & seen:
+            seen |= runs
+    return new + again
 
 
 WINDOW = 512  # tokens read at once; T5 was trained with no more

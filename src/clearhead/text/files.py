@@ -13,6 +13,7 @@ from clearhead.text.safety import check_tokenizer
 from clearhead.text.sentencepiece import deberta, m2m100, marian, mbart
 
 TARGETS = "target.spm"
+_CHAT = "chat_template.jinja"
 PIECES = "sentencepiece.bpe.model"
 _LOOKED_FOR = f"tokenizer.json, vocab.txt, spm.model, or vocab.json with merges.txt, source.spm or {PIECES}"
 
@@ -22,6 +23,8 @@ def load_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     require(folder.is_dir(), f"There is no folder {folder}; name a folder that holds {_LOOKED_FOR}.", NotFound)
     there = {path.name for path in folder.iterdir()}
     settings = read_object(folder / "tokenizer_config.json") if "tokenizer_config.json" in there else {}
+    if _CHAT in there:  # where newer files have what was in tokenizer_config.json
+        settings = {**settings, "chat_template": read_text(folder / _CHAT)}
     if "tokenizer.json" in there:
         return load_json(folder / "tokenizer.json"), settings
     if "vocab.txt" in there:

@@ -14,7 +14,7 @@ from clearhead.models.bert import BertConfig
 from clearhead.pipelines.embedding import similarities
 from clearhead.pipelines.model import Model, load
 from clearhead.training.monitor import read_rows
-from clearhead.training.recipes.finetune import Finetune, finetune, first_look
+from clearhead.training.recipes.finetune import Finetune, feature_extraction, finetune, first_look
 from clearhead.training.recipes.task_specs import TASK_SPECS, ObjectiveOptions
 from clearhead.training.settings import Settings, override
 from data.small import tokenizer
@@ -243,6 +243,53 @@ def test_a_teacher_gives_its_vectors(base, tmp_path):
     assert after[0] == pytest.approx(after[1], abs=0.02), "half precision on one side"
 
 
+def test_a_fine_tuned_teacher_gives_its_classes(base, tmp_path):
+    """What the teacher believes is learnt where its soft labels alone count, whatever the data says."""
+    data = write(tmp_path / "train.jsonl", CLASSES)
+    wrong = write(
+        tmp_path / "wrong.jsonl", [{**one, "label": {"yes": "no", "no": "yes"}[one["label"]]} for one in CLASSES]
+    )
+    short = Finetune(dropout=0.0, train=Settings(steps=60, learning_rate=1e-2))
+    finetune("classify", base, data, tmp_path / "teacher", recipe=short)
+    soft = override(short, {"objective.soft": 1.0, "objective.temperature": 3.0})
+    learnt = finetune("classify", base, wrong, tmp_path / "soft", teacher=tmp_path / "teacher", recipe=soft).model
+    texts = [one["text"] for one in CLASSES]
+    assert [one.label for one in learnt.classify(texts)] == [one["label"] for one in CLASSES]
+    hard = override(short, {"objective.soft": 0.0})
+    learnt = finetune("classify", base, wrong, tmp_path / "hard", teacher=tmp_path / "teacher", recipe=hard).model
+    assert [one.label for one in learnt.classify(texts)] == ["no", "yes", "no"]
+    rows = read_rows(tmp_path / "soft" / "run")
+    assert {"soft_targets", "classes"} <= set(rows[-1])
+
+
+def test_a_teacher_of_pairs_says_which_label_is_which(base, tmp_path):
+    rows = [{"text": "a cat", "pair": two, "label": label} for two, label in (("a mat", "b"), ("a man", "a"))]
+    data = write(tmp_path / "train.jsonl", rows)
+    short = Finetune(dropout=0.0, train=Settings(steps=40, learning_rate=1e-2))
+    teacher = finetune("classify", base, data, tmp_path / "teacher", recipe=short).model
+    # its labels in another order: probabilities belong to names, not to places
+    turned = teacher.checkpoint.network.heads["classes"].classifier
+    with torch.no_grad():
+        turned.weight.copy_(turned.weight.flip(0))
+        turned.bias.copy_(turned.bias.flip(0))
+    description = replace(teacher.checkpoint.description, labels=("b", "a"))
+    Model(replace(teacher.checkpoint, description=description)).save(tmp_path / "turned")
+    soft = override(short, {"objective.soft": 1.0})
+    learnt = finetune("classify", base, data, tmp_path / "out", teacher=tmp_path / "turned", recipe=soft).model
+    assert [learnt.compare("a cat", one["pair"]).label for one in rows] == ["b", "a"]
+
+
+def test_a_teacher_of_other_classes_is_refused(base, tmp_path):
+    data = write(tmp_path / "train.jsonl", CLASSES)
+    with pytest.raises(BadInput, match="the teacher tells no classes apart, the data no, yes; choose a teacher that"):
+        finetune("classify", base, data, tmp_path / "out", teacher=base)
+    with pytest.raises(BadConfig, match="soft and temperature are of a teacher's labels; name one with --teacher"):
+        finetune("classify", base, data, tmp_path / "out", recipe=override(Finetune(), {"objective.soft": 0.3}))
+    for name, value in (("soft", 1.5), ("temperature", 0.0)):
+        with pytest.raises(BadConfig, match=name):
+            override(Finetune(), {f"objective.{name}": value})
+
+
 def test_vectors_that_do_not_belong(base, tmp_path):
     data = write(tmp_path / "pairs.jsonl", TRIPLES)
     np.save(tmp_path / "few.npy", np.ones((4, 16)))
@@ -254,8 +301,9 @@ def test_vectors_that_do_not_belong(base, tmp_path):
     ):
         with pytest.raises(BadInput, match=said):
             finetune("similar", base, data, tmp_path / "out", teacher=str(tmp_path / file))
-    with pytest.raises(BadInput, match="--teacher is for similar, not for classify; leave it out"):
-        finetune("classify", base, write(tmp_path / "c.jsonl", CLASSES), tmp_path / "out", teacher="any.npy")
+    rated = write(tmp_path / "r.jsonl", [{"text": "a cat", "score": 1.5}])
+    with pytest.raises(BadInput, match="--teacher is for classify and similar, not for regress; leave it out"):
+        finetune("regress", base, rated, tmp_path / "out", teacher="any.npy")
     scored = write(tmp_path / "scored.jsonl", [{"first": "a cat", "second": "a man", "score": 0.5}] * 2)
     with pytest.raises(BadInput, match="these pairs have scores, which take the place of a teacher"):
         finetune("similar", base, scored, tmp_path / "out", teacher="any.npy")
@@ -298,8 +346,10 @@ def test_what_is_not_streamed(base, tmp_path):
     with pytest.raises(BadInput, match="tag is not streamed; classify, label, regress, similar, instruct are"):
         finetune("tag", base, data, tmp_path / "out", stream=True)
     data = write(tmp_path / "train.jsonl", CLASSES)
-    with pytest.raises(BadInput, match="streamed data is not held, for --folds or for a --teacher"):
-        finetune("classify", base, data, tmp_path / "out", stream=True, fold=(0, 2))
+    frozen = {"recipe": feature_extraction()}
+    for more in ({"fold": (0, 2)}, {"teacher": base}, frozen):
+        with pytest.raises(BadInput, match="streamed data is not held, for --folds, for a --teacher or for --frozen"):
+            finetune("classify", base, data, tmp_path / "out", stream=True, **more)
     data = write(tmp_path / "pairs.jsonl", [{"first": "a cat", "second": "a man", "score": 4.5}] * 3)
     with pytest.raises(BadInput, match="has scores above 1, which a stream does not scale; divide them by 5"):
         finetune("similar", base, data, tmp_path / "out", stream=True)

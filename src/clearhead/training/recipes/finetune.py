@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 import numpy as np
@@ -30,13 +31,16 @@ from clearhead.io import Progress, read_object
 from clearhead.models.seq2seq import BUILD
 from clearhead.nn.heads import SentenceVector
 from clearhead.nn.lora import LoRA, add_lora, remove_lora
+from clearhead.pipelines.classification import Classes
 from clearhead.pipelines.model import Model, load
 from clearhead.text import Tokenizer
 from clearhead.training.distributed import first_process, wait_for_first
 from clearhead.training.loop import TrainResult
 from clearhead.training.rates import RateSweep, sweep_learning_rates
+from clearhead.training.recipes.frozen import FEATURES, Frozen, on_features, with_frozen
 from clearhead.training.recipes.run import (
     CORPUS,
+    RUN,
     FinetuneResult,
     RunOptions,
     check_measured,
@@ -67,6 +71,7 @@ class Finetune:
     capitals: bool = False  # look at capitals, which an uncased tokenizer does not tell
     lora: int | None = None  # rank of LoRA adapters; None trains everything
     dropout: float | None = None  # of hidden states; None keeps the model's own
+    frozen: Frozen | None = None  # learn a head alone, on features of the encoder; None trains the encoder too
     objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
     train: Settings = field(
         default_factory=lambda: Settings(epochs=3.0, learning_rate=5e-5, every=Every(save=NEVER, evaluate=NEVER))
@@ -76,6 +81,11 @@ class Finetune:
         for name, usual in (("items", "16 or 32"), ("length", "128 or 256")):
             value = getattr(self, name)
             require(value >= 1, f"{name} must be at least 1, got {value}; {usual} is usual")
+
+
+def feature_extraction() -> Finetune:
+    """The usual recipe of a head on a frozen encoder: more and longer steps, since they cost next to nothing."""
+    return Finetune(frozen=Frozen(), train=replace(Finetune().train, epochs=10.0, learning_rate=3e-3))
 
 
 @in_own_folder("source")
@@ -94,6 +104,7 @@ def finetune(
     allow_unknown_labels: bool = False,
     fold: tuple[int, int] | None = None,
     stream: bool = False,
+    features: Path | None = None,
     **options: Unpack[RunOptions],
 ) -> FinetuneResult:
     """Fine-tune the model `source` on `data` and save it with its card in `out`; a run stopped there goes on.
@@ -101,12 +112,16 @@ def finetune(
     The `task` is one of `TASK_SPECS` by its name, or a `TaskSpec` of your own.
     With `skill_for` (uses such as "classify", or none) adapters and head are saved alone, as a skill of `source`. With
     `skill` training begins with one that it has, by name or folder; its head is kept where the labels are the same.
-    `teacher` is for similar: a model whose vectors are learnt, or a .npy file of them in the order of the texts.
+    `teacher` is for classify a model whose probabilities are learnt beside the labels, and for similar one whose
+    vectors are, or a .npy file of them in the order of the texts.
     Labels of `dev` that `data` has not are refused, or count as wrong. A `fold` such as (0, 5), the first of five parts
     of `data`, takes the place of `dev` and is not learnt from. With `stream`, `data` may be larger than the memory: it
-    is read a block at a time, and its tokens lie in `out`. For the rest see `recipes.run.RunOptions`.
+    is read a block at a time, and its tokens lie in `out`. `features` is where those of a frozen encoder are kept, by
+    default with the run. For the rest see `recipes.run.RunOptions`.
     """
     recipe, spec = recipe or Finetune(), find_task(task)
+    alone = skill_for is None or spec.name != "summarise"
+    require(alone, "a summariser is a model of its own, not a skill", BadInput)
     skilled = skill_for is None or recipe.lora is not None
     require(skilled, "a skill is made of LoRA adapters; set their rank, such as lora=8")
     own = f"a skill has a head that the families have; the task {spec.name} brings its own, so that it is no skill"
@@ -120,6 +135,7 @@ def finetune(
         allow_unknown_labels=allow_unknown_labels,
         fold=fold,
         stream=out / CORPUS / "examples" if stream else None,
+        features=features or out / RUN / FEATURES,
         device=options.get("device"),
         progress=options.get("progress"),
     )
@@ -152,7 +168,7 @@ def finetune(
             facts["made from"] += f" with its skill {skill}"
         if validation:
             facts["measured on"] = f"{dev} ({len(validation):,} examples)"
-        if spec.head == "tags":
+        if spec.tags_words:
             facts["tags"] = _TAGS[scheme_of_labels(model.labels or ())]
         figures = {} if evaluated is None else evaluated.named()
         section = training_section(recipe, result, facts, figures, options.get("command"))
@@ -191,15 +207,20 @@ def _prepare(
     allow_unknown_labels: bool = False,
     fold: tuple[int, int] | None = None,
     stream: Path | None = None,
+    features: Path,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Read and tokenise the data, and put the task's head, and adapters, on the model.
 
-    `stream` is the folder for the tokens of data that is read a block at a time.
+    `stream` is the folder for the tokens of data that is read a block at a time, `features` the file for those of a
+    frozen encoder.
     """
-    alone = stream is None or (fold is None and teacher is None)
-    require(alone, "streamed data is not held, for --folds or for a --teacher; leave --stream or these out", BadInput)
+    bare = recipe.lora is None and skill is None and not recipe.capitals
+    require(recipe.frozen is None or bare, "a frozen encoder stays as it is; leave lora, skill and capitals out")
+    held = fold is None and teacher is None and recipe.frozen is None
+    told = "streamed data is not held, for --folds, for a --teacher or for --frozen; leave --stream or these out"
+    require(stream is None or held, told, BadInput)
     examples = _read(spec, data, dev, recipe, columns, fold=fold, stream=stream is not None)
     training, validation = examples["train"], list(examples.get("dev", []))
     dev = dev if fold is None else f"{data}, fold {fold[0] + 1} of {fold[1]}"
@@ -207,7 +228,7 @@ def _prepare(
     torch.manual_seed(recipe.train.seed)  # a new head, and adapters, are drawn
     start = _open(source, spec, read_folder)
     begun = start if skill is None else _with_skill(start, source, skill, spec, recipe)
-    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels)
+    model = spec.prepare(Model(tell_capitals(begun) if recipe.capitals else begun), labels, training)
     if skill is not None:
         _keep_head(model, begun, spec.head)
     made_of = fingerprint(
@@ -227,17 +248,18 @@ def _prepare(
     else:
         encoded = _tokenised(spec, training, model.tokenizer, labels, length, stream, made_of, progress)
     if teacher is not None:
-        taught = _vectors_of(teacher, spec.name, list(training), encoded, device)
-        widths = taught.shape[-1], model.encoder.width
-        told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
-        require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
-        encoded = replace(encoded, targets={"teacher": taught})
-    if recipe.lora is None:
+        taught = _taught(teacher, spec, list(training), encoded, model, device)
+        encoded = replace(encoded, targets={**encoded.targets, "teacher": taught})
+    learner = model
+    if recipe.frozen is not None:
+        model = with_frozen(model, spec.head, recipe.frozen, recipe.dropout)
+        learner, encoded = on_features(model, encoded, features, device=device or "cpu", progress=progress)
+    elif recipe.lora is None:
         remove_lora(model.encoder, merge=True)  # those of a skill, where all is trained
     else:
         _add_adapters(model, recipe.lora, spec.head)
     return Prepared(
-        task=spec.task(model, encoded, recipe.objective),
+        task=spec.task(learner, encoded, recipe.objective),
         model=model,
         start=start,
         batches=ShuffledBatches(encoded, seed=recipe.train.seed, items=recipe.items),
@@ -279,22 +301,69 @@ def learning_rates(
     recipe: Finetune | None = None,
     columns: Columns | None = None,
     skill: str | Path | None = None,
+    teacher: str | Path | None = None,
+    features: Path | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> RateSweep:
-    """Try learning rates from small to large on the first batches of a run, which is not begun, and suggest one."""
+    """Try learning rates from small to large on the first batches of a run, which is not begun, and suggest one.
+
+    `features` is where those of a frozen encoder are kept, for the run.
+    """
     recipe, spec = recipe or Finetune(), find_task(task)
     # nothing is measured: a metric would ask for development data
     plan = replace(recipe, train=replace(recipe.train, metric=None, patience=None))
-    ready = _prepare(spec, source, data, plan, columns=columns, skill=skill, device=device)
-    return sweep_learning_rates(ready.task, ready.batches, plan.train, device=device, progress=progress)
+    with TemporaryDirectory() as scratch:
+        ready = _prepare(
+            *(spec, source, data, plan),
+            columns=columns,
+            skill=skill,
+            teacher=teacher,
+            features=features or Path(scratch) / FEATURES,
+            device=device,
+        )
+        return sweep_learning_rates(ready.task, ready.batches, plan.train, device=device, progress=progress)
+
+
+def _taught(
+    teacher: str | Path,
+    spec: TaskSpec,
+    examples: Sequence[Any],
+    encoded: TokenizedDataset,
+    model: Model,
+    device: str | None,
+) -> NDArray[Any]:
+    """What a teacher says of the examples: of texts its classes, (E, L), of pairs its vectors, (E, texts, D)."""
+    known = spec.name in ("similar", "classify")
+    require(known, f"--teacher is for classify and similar, not for {spec.name}; leave it out", BadInput)
+    if spec.name == "classify":
+        return _classes_of(teacher, examples, model.labels or (), device)
+    taught = _vectors_of(teacher, examples, encoded, device)
+    widths = taught.shape[-1], model.encoder.width
+    told = f"the teacher's vectors have {widths[0]} numbers, the model's {widths[1]}"
+    require(widths[0] == widths[1], f"{told}; choose two of one width", BadInput)
+    return taught
+
+
+def _classes_of(
+    teacher: str | Path, examples: Sequence[Any], labels: Sequence[str], device: str | None
+) -> NDArray[Any]:
+    """The log-probabilities that a teacher gives to the labels of the data, (E, L)."""
+    model = load(teacher, device=device or "cpu", dtype="float32")
+    pairs = examples[0].pair is not None
+    own = model.able("compare" if pairs else "classify").labels or ()
+    told = f"the teacher tells {', '.join(own) or 'no classes'} apart, the data {', '.join(labels)}"
+    require(set(own) == set(labels), f"{told}; choose a teacher that was fine-tuned for these labels", BadInput)
+    texts: list[Any] = [(one.text, one.pair) if pairs else one.text for one in examples]
+    found: list[Classes] = model.able("compare" if pairs else "classify").classify(texts)
+    scores = np.array([[one.scores[label] for label in labels] for one in found], np.float32)
+    return np.log(np.maximum(scores, np.finfo(np.float32).tiny))
 
 
 def _vectors_of(
-    teacher: str | Path, task: str, examples: Sequence[Any], encoded: TokenizedDataset, device: str | None
+    teacher: str | Path, examples: Sequence[Any], encoded: TokenizedDataset, device: str | None
 ) -> NDArray[Any]:
     """The vectors that a teacher gives to all texts of the examples, (E, texts, D)."""
-    require(task == "similar", f"--teacher is for similar, not for {task}; leave it out", BadInput)
     require("similarity" not in encoded.targets, "these pairs have scores, which take the place of a teacher", BadInput)
     items, texts = encoded.members.shape
     if str(teacher).endswith(".npy"):
@@ -447,7 +516,7 @@ def _read(
 ) -> dict[str, Sequence[Any] | StreamedExamples]:
     """Read the examples by "train" and "dev", once the recipe is known to fit the task."""
     require(fold is None or dev is None, f"a fold is measured on its part of {data}; leave --dev {dev} out", BadInput)
-    require(not recipe.documents or spec.head == "tags", "documents=true is for the task tag; leave it out", BadInput)
+    require(not recipe.documents or spec.tags_words, "documents=true is for the task tag; leave it out", BadInput)
     telling = ", ".join(name for name, one in TASK_SPECS.items() if one.capitals)
     require(not recipe.capitals or spec.capitals, f"capitals=true is for {telling}; leave it out", BadInput)
     for name, value in asdict(recipe.objective).items():
@@ -485,16 +554,16 @@ def _check(
 ) -> Labels | None:
     """Find the labels, and whatever could not be learnt or measured, before the first step."""
     data, dev = files
-    _check_labels(training, data, needed=spec.head not in (None, "causal_lm"))  # pairs and texts teach by themselves
-    _check_labels(validation, dev, needed=dev is not None and spec.head != "causal_lm")
+    _check_labels(training, data, needed=spec.labelled)  # pairs and texts teach by themselves
+    _check_labels(validation, dev, needed=dev is not None and (spec.labelled or spec.head is None))
     labels = spec.labels(training)
     if not validation:
         return labels
-    if spec.head == "tags":
+    if spec.tags_words:
         first, second = (scheme_of(list(examples)) == "plain" for examples in (training, validation))
         one, other = ("plain tags", "entities (B-, I-)")[:: 1 if first else -1]
         require(first == second, f"{data} has {one}, {dev} has {other}; give data of one kind", BadInput)
-    if labels is not None:
+    if labels is not None and spec.labelled:
         check_known(validation, labels.names, f"the training data {data}", allow=allow_unknown_labels)
     try:
         found = spec.evaluation.rehearse(validation, None if labels is None else labels.names).metrics

@@ -23,6 +23,7 @@ from clearhead.evaluation.scores import Evaluated, Metrics
 from clearhead.hub.card import model_card, write_card
 from clearhead.hub.checkpoint import write_folder
 from clearhead.hub.config import read_config
+from clearhead.hub.features import FeatureHead
 from clearhead.hub.remote import CARD
 from clearhead.hub.weights import digest
 from clearhead.io import (
@@ -413,6 +414,7 @@ def save_with_card(model: Model, folder: Path, section: str, *, base_model: str 
         parameters=model.parameters,
         sentences=model.checkpoint.sentence is not None,
         base_model=None if base_model is None or Path(base_model).exists() else base_model,
+        features=FeatureHead.of(model.network),
     )
     write_own_card(f"{card}\n{section}", folder)
     (folder / RUN / _REPLACES).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """The tasks that a model can be fine-tuned for: how each reads its data, what it learns, and how it is measured."""
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,22 +13,28 @@ from torch import nn
 
 from clearhead.data import encode, formats, published
 from clearhead.data.dataset import TokenizedDataset
-from clearhead.data.examples import Labels
+from clearhead.data.examples import Labels, PairExample, WordsExample
+from clearhead.data.seq2seq import read_parallel
 from clearhead.data.tables import Source, Table
 from clearhead.data.tags import recognised, scheme_of_labels
 from clearhead.errors import BadInput, WrongTask, require
+from clearhead.evaluation.rouge import oracle_sentences
 from clearhead.evaluation.tasks import EVALUATIONS, Evaluation
 from clearhead.hub.checkpoint import read_own_heads
 from clearhead.hub.remote import find
 from clearhead.models.gpt import Gpt2
 from clearhead.nn.heads import SentenceVector
+from clearhead.objectives.distillation import TEMPERATURE
 from clearhead.pipelines.model import Model, load
+from clearhead.pipelines.summarisation import SENTENCE_LABELS, USUAL_SENTENCES
 from clearhead.text import Tokenizer
+from clearhead.text.sentences import sentence_spans
 from clearhead.training.tasks import classification as tasks
-from clearhead.training.tasks.distillation import VectorDistillation
+from clearhead.training.tasks.distillation import ClassDistillation, VectorDistillation
 from clearhead.training.tasks.language import CausalLM
 from clearhead.training.tasks.task import Task
 
+_SOFT = 0.5  # of a teacher's labels in the loss, beside the data's
 TAG_SCHEME = "tag_scheme"  # in config.json: IOB2 or IOBES, which mark entities, or plain
 Columns = Mapping[str, Any]  # of "text", "pair" and "label": the name of the column
 
@@ -91,11 +98,16 @@ class ObjectiveOptions:
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
     label_smoothing: float = 0.0
     ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
+    soft: float | None = None  # classify with a teacher: the share of its soft labels in the loss, 0.5 unless said
+    temperature: float | None = None  # and what both sides are softened by, 2 unless said
     lm_weight: float = 0.0  # classify with GPT-2: how much the next tokens count beside the class, 0.5 as published
 
     def __post_init__(self) -> None:
         smoothing, weight = self.label_smoothing, self.lm_weight
         require(0 <= smoothing < 1, f"label_smoothing is a share in [0, 1), got {smoothing}")
+        require(self.soft is None or 0 <= self.soft <= 1, f"soft is a share in [0, 1], got {self.soft}")
+        warm = self.temperature is None or 0 < self.temperature < math.inf
+        require(warm, f"temperature must be finite and above 0, got {self.temperature}; 2 to 5 are usual")
         require(0 <= weight < math.inf, f"lm_weight must be finite and not negative, got {weight}")
 
 
@@ -120,6 +132,13 @@ class TaskSpec:
     options: tuple[str, ...] = ()  # those of `ObjectiveOptions` that it knows
     capitals: bool = False  # whether its data can tell them
     streams: bool = False  # whether `read` takes a block of a file, a `Table`, where each row stands for itself
+    labelled: bool = True  # whether its examples say what is right beside their texts
+    described: Callable[[Iterable[Any], Labels | None], dict[str, Any]] = lambda examples, labels: {}  # in config.json
+
+    @property
+    def tags_words(self) -> bool:
+        """Whether its examples are words with a tag each, as CoNLL has them."""
+        return self.head == "tags" and self.labelled
 
     def encode(
         self, examples: Sequence[Any], tokenizer: Tokenizer, labels: Labels | None, length: int
@@ -127,18 +146,15 @@ class TaskSpec:
         """Tokenise the examples."""
         return self.tokenise(examples, tokenizer, *([] if labels is None else [labels]), length=length)
 
-    def prepare(self, model: Model, labels: Labels | None) -> Model:
-        """Put the head of this task on the model's encoder."""
+    def prepare(self, model: Model, labels: Labels | None, examples: Iterable[Any] = ()) -> Model:
+        """Put the head of this task on the model's encoder; `examples` are what it will learn from."""
         if self.head is None:
             return model
-        names = () if labels is None else labels.names
-        outputs = len(names) if self.outputs is None else self.outputs
-        module = None if self.module is None else self.module(model.encoder, outputs)
-        made = model.with_head(self.head, outputs, labels=names or None, problem=self.problem, module=module)
+        made = self._with_head(model, self.head, labels)
         description = made.checkpoint.description
-        extra = {name: value for name, value in description.extra.items() if name != TAG_SCHEME}
-        if self.head == "tags":
-            extra[TAG_SCHEME] = scheme_of_labels(names)
+        own = (TAG_SCHEME, USUAL_SENTENCES)
+        extra = {name: value for name, value in description.extra.items() if name not in own}
+        extra |= self.described(examples, labels)
         return Model(replace(made.checkpoint, description=replace(description, extra=extra)))
 
     def load(self, folder: str | Path, *, device: str = "cpu") -> Model:
@@ -146,9 +162,15 @@ class TaskSpec:
         model = load(folder, device=device, dtype="float32")
         if self.module is None:
             return model
-        made = self.prepare(model, None if model.labels is None else Labels(model.labels))
+        made = self._with_head(model, str(self.head), None if model.labels is None else Labels(model.labels))
         read_own_heads(find(folder), made.network.heads)
         return made
+
+    def _with_head(self, model: Model, head: str, labels: Labels | None) -> Model:
+        names = () if labels is None else labels.names
+        outputs = len(names) if self.outputs is None else self.outputs
+        module = None if self.module is None else self.module(model.encoder, outputs)
+        return model.with_head(head, outputs, labels=names or None, problem=self.problem, module=module)
 
 
 def _classes(examples: Iterable[Any]) -> Labels:
@@ -175,6 +197,13 @@ def _class_options(model: Model, encoded: TokenizedDataset, target: str, options
 
 def _classify(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions) -> Task:
     given = _class_options(model, encoded, "classes", options)
+    taught = "teacher" in encoded.targets
+    alone = taught or (options.soft is None and options.temperature is None)
+    require(alone, "soft and temperature are of a teacher's labels; name one with --teacher, or leave them out")
+    if taught:
+        require(not options.lm_weight, "lm_weight and a teacher do not go together; leave one out")
+        soft, warmth = (_SOFT if options.soft is None else options.soft), options.temperature or TEMPERATURE
+        return ClassDistillation(model.network, soft=soft, temperature=warmth, **given)
     if not options.lm_weight:
         return tasks.Classify(model.network, **given)
     hint = f"lm_weight is for gpt2, which reads forwards; this is {model.checkpoint.description.family}"
@@ -195,6 +224,28 @@ def _similar(model: Model, encoded: TokenizedDataset, options: ObjectiveOptions)
     return made(model.network, vector, texts=encoded.members.shape[1])
 
 
+def _usual_sentences(examples: Iterable[PairExample]) -> int:
+    """How many sentences a summary has, as a rule."""
+    return max(1, round(statistics.median(len(sentence_spans(one.second)) for one in examples)))
+
+
+def _encode_extracts(
+    examples: Sequence[PairExample], tokenizer: Tokenizer, labels: Labels, *, length: int
+) -> TokenizedDataset:
+    """Each document as a row of sentences, of which those that best make the summary are kept.
+
+    A sentence is read at its first piece, as BERTSUM reads it at a [CLS] of its own.
+    """
+    most, (leave, keep) = _usual_sentences(examples), SENTENCE_LABELS
+    rows = []
+    for one in examples:
+        sentences = tuple(one.first[start:end] for start, end in sentence_spans(one.first))
+        chosen = oracle_sentences(sentences, one.second, most=most)
+        tags = tuple(keep if place in chosen else leave for place in range(len(sentences)))
+        rows.append(WordsExample(sentences, tags, where=one.where))
+    return encode.encode_tags(rows, tokenizer, labels, length=length).encoded
+
+
 def _instruct(model: Model, *_: Any) -> Task:
     family = model.checkpoint.description.family
     hint = f"{family} reads a source; train it with: finetune translation --text prompt --pair answer"
@@ -213,7 +264,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_classify,
         head="classes",
         problem="single_label_classification",
-        options=("class_weights", "label_smoothing", "lm_weight"),
+        options=("class_weights", "label_smoothing", "soft", "temperature", "lm_weight"),
         capitals=True,
     ),
     "label": TaskSpec(
@@ -250,6 +301,20 @@ TASK_SPECS: dict[str, TaskSpec] = {
         head="tags",
         options=("class_weights", "label_smoothing"),
         capitals=True,
+        described=lambda examples, labels: {TAG_SCHEME: scheme_of_labels(labels.names if labels else ())},
+    ),
+    "summarise": TaskSpec(
+        name="summarise",
+        evaluation=EVALUATIONS["summaries"],
+        read=lambda source, columns: read_parallel([source], first=columns.get("text"), second=columns.get("pair")),
+        labels=lambda examples: Labels(SENTENCE_LABELS),
+        tokenise=_encode_extracts,
+        task=_tag,
+        head="tags",
+        options=("class_weights", "label_smoothing"),
+        capitals=True,
+        labelled=False,
+        described=lambda examples, labels: {USUAL_SENTENCES: _usual_sentences(examples)},
     ),
     "answer": TaskSpec(
         name="answer",
@@ -279,6 +344,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_similar,
         head=None,
         options=("ranking",),
+        labelled=False,
     ),
     "instruct": TaskSpec(
         name="instruct",
@@ -291,6 +357,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         task=_instruct,
         head="causal_lm",
         outputs=0,
+        labelled=False,
     ),
 }
 

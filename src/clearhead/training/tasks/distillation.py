@@ -1,4 +1,4 @@
-"""A model learns from another: from its answers (DistilBERT), its attention (MiniLM), or its vectors of texts."""
+"""A model learns from another: from its answers (DistilBERT), attention (MiniLM), classes, or vectors of texts."""
 
 # N packed tokens · H heads · K head width
 
@@ -23,7 +23,7 @@ from clearhead.objectives.distillation import (
 )
 from clearhead.objectives.language import masked_lm
 from clearhead.objectives.loss import Loss
-from clearhead.training.tasks.classification import VectorTask
+from clearhead.training.tasks.classification import Classify, VectorTask
 from clearhead.training.tasks.task import encode, need_heads, read
 
 
@@ -79,6 +79,36 @@ class RelationDistillation:
             name: relations(student, teacher, batch.layout, self.relation_heads)
             for name, student, teacher in zip(self.weights, ours, theirs, strict=True)
         }
+
+
+class ClassDistillation(Classify):
+    """Tell classes apart as a fine-tuned teacher does, and as the labels say (Hinton et al. 2015).
+
+    Targets: teacher (B, L), its log-probabilities, made beforehand; classes (B,) int.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        soft: float,
+        temperature: float,
+        class_weights: Tensor | None = None,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(network, class_weights=class_weights, label_smoothing=label_smoothing)
+        self.weights = {"soft_targets": soft, "classes": 1 - soft}
+        self.temperature = temperature
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the texts, for either part."""
+        return dict.fromkeys(self.weights, batch.layout.batch)
+
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        """Run the student alone, once."""
+        logits = self._logits(batch)
+        soft = soft_targets(logits, batch.targets["teacher"], self.temperature)
+        return {"soft_targets": soft, "classes": self._loss(logits, batch)}
 
 
 class VectorDistillation(VectorTask):

@@ -28,6 +28,22 @@ function point(index) {
   query("#pointed").textContent = index === null ? "\u00a0" : `${index + 1}: ${occurrences[index].text}`;
 }
 
+// banks is another word than bank, with another vector from the beginning
+const forms = occurrences.map(({ text, start, end }) => part(text, start, end).toLowerCase());
+const leastOfOneForm = (layer) => Math.min(...facts.cosines[layer].flatMap((row, i) => row.filter((_, j) => forms[i] === forms[j])));
+
+// whether each occurrence is nearest to one of its own sense; if not, how near it was
+function verdict(layer) {
+  const astray = facts.astray?.[layer];
+  if (!astray) return "";
+  if (!astray.length) return "Told apart: each is nearest to one of its own sense.";
+  const near = (i, j) => facts.cosines[layer][i][j];
+  const own = (i) => Math.max(...occurrences.map((one, j) =>
+    j !== i && one.sense === occurrences[i].sense ? near(i, j) : -1));
+  const said = astray.map(([i, j]) => `${i + 1} is nearest to ${j + 1} (${near(i, j).toFixed(3)}), to its own ${own(i).toFixed(3)}`);
+  return `Not told apart: ${said.slice(0, 3).join("; ")}${said.length > 3 ? `; and ${said.length - 3} more` : ""}.`;
+}
+
 function show(layer) {
   place(facts.maps[layer]);
   table.show(facts.cosines[layer], { least: lowest(facts.cosines[layer]) });
@@ -36,14 +52,14 @@ function show(layer) {
     ? `The two directions in which the vectors differ most: ${x} % and ${y} % of the variance.`
     : "The vectors do not differ here.";
   const gap = facts.gaps?.[layer];
-  const least = Math.min(...facts.cosines[layer].flat());
+  const [least, first] = [layer, 0].map(leastOfOneForm);
   query("#static").textContent = layer === 0
     ? `One vector, many meanings: before any attention “${word}” is the same everywhere (smallest cosine ${least.toFixed(3)}), ` +
       "as in word2vec; only positions may differ."
     : `In context every “${word}” has a vector of its own: the smallest cosine of two is ${least.toFixed(3)} here, ` +
-      `${Math.min(...facts.cosines[0].flat()).toFixed(3)} in the embeddings.`;
+      `${first.toFixed(3)} in the embeddings.`;
   query("#gap").textContent = gap
-    ? `Mean cosine ${gap.same.toFixed(3)} within a sense, ${gap.different.toFixed(3)} between senses.` : "";
+    ? `Mean cosine ${gap.same.toFixed(3)} within a sense, ${gap.different.toFixed(3)} between senses. ${verdict(layer)}` : "";
 }
 
 chooseLayer(L, show);
