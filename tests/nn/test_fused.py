@@ -165,7 +165,7 @@ def encoder_of(kind: str) -> nn.Module:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
     if kind == "bert":
-        return Bert(BertConfig(vocab_size=50, max_position_embeddings=128, **sizes)).eval()
+        return Bert(BertConfig(vocab_size=50, max_position_embeddings=256, **sizes)).eval()
     config = ModernBertConfig(vocab_size=50, max_position_embeddings=128, local_attention=16, pad_token_id=0, **sizes)
     encoder = ModernBert(config)
     encoder.embeddings.add_capitals().data.normal_()
@@ -182,7 +182,7 @@ def usual(encoder: nn.Module, ids: torch.Tensor, segments: torch.Tensor | None) 
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert"])
-@pytest.mark.parametrize("length", [1, 9, 20, 70])
+@pytest.mark.parametrize("length", [1, 9, 15, 16, 20, 70, 128])
 @pytest.mark.parametrize("paired", [False, True])
 def test_one_text_alone_gets_the_same_numbers(kind, length, paired):
     encoder, ids = encoder_of(kind), torch.randint(50, (length,))
@@ -192,6 +192,13 @@ def test_one_text_alone_gets_the_same_numbers(kind, length, paired):
         # of ModernBERT, a window of 8 neighbours would have to be masked in longer texts
         assert (captured(encoder, layout) is not None) == (kind == "bert" or length <= 9)
         assert_close(encoder(ids, layout, segments), usual(encoder, ids, segments), atol=1e-5, rtol=1e-5)
+
+
+def test_one_text_alone_gets_the_same_numbers_by_the_fused_kernel():
+    encoder, ids = encoder_of("bert"), torch.randint(50, (140,))
+    with torch.inference_mode():
+        found = encoder(ids, Packed.of([140]))
+    assert_close(found, usual(encoder, ids, None), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

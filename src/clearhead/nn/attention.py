@@ -305,15 +305,18 @@ class MultiHeadAttention(nn.Module):
             if length > _SHORT:
                 mixed = F.scaled_dot_product_attention(q[None], k[None], v[None])[0]
             else:
-                # keys in rows: torch's softmax over columns is the quicker one where they are few
-                scores = torch.baddbmm(_NONE, k, q.mT, beta=0, alpha=q.shape[-1] ** -0.5)  # (H, S, T)
-                mixed = torch.bmm(scores.softmax(1).mT, v)
+                # torch's softmax is quicker over columns where these are shorter than its vectors
+                rows, columns = (q, k) if length >= _VECTOR else (k, q)
+                scores = torch.baddbmm(_NONE, rows, columns.mT, beta=0, alpha=q.shape[-1] ** -0.5)
+                weights = scores.softmax(-1) if rows is q else scores.softmax(1).mT  # (H, T, S)
+                mixed = torch.bmm(weights, v)
             return add(residual, mixed.transpose(0, 1).reshape(length, -1))
 
         return add_to
 
 
-_SHORT = 64  # tokens up to which two products and a softmax are quicker than the fused kernel
+_SHORT = 128  # tokens up to which two products and a softmax are quicker than the fused kernel, most of all on threads
+_VECTOR = 16  # floats
 _NONE = torch.zeros(1, 1, 1)
 
 

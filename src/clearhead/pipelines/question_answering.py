@@ -288,14 +288,15 @@ class _Spans:
         """Of each context the logit of its best span, the place of that in the table, and whether there are several."""
         best = np.full(len(self.nulls), -np.inf, np.float32)
         places, several = self.begins[:-1] * self.logits.shape[1], np.zeros(len(best), np.bool_)
-        held = np.flatnonzero(np.diff(self.begins))  # contexts that have pieces
+        sizes = self.begins[1:] - self.begins[:-1]
+        held = np.flatnonzero(sizes)  # contexts that have pieces
         if len(held):
             rows = self.logits.max(1)
             best[held] = np.maximum.reduceat(rows, self.begins[held])
         finite = np.isfinite(self.nulls).all() and not (np.isnan(best) | (best == np.inf)).any()
         require(bool(finite), "the model computes numbers that are not finite; its weights are damaged", BadCheckpoint)
         if len(held):
-            found = np.flatnonzero(rows == np.repeat(best, np.diff(self.begins)))  # the rows of the best spans
+            found = np.flatnonzero(rows == np.repeat(best, sizes))  # the rows of the best spans
             which = np.searchsorted(self.begins, found, side="right") - 1
             row, column = np.nonzero(self.logits[found] == best[which][:, None])
             which, spots = which[row], found[row] * self.logits.shape[1] + column
@@ -318,7 +319,7 @@ class _Spans:
 
     def _totals(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
         """log Σ exp over all spans and "no answer": by it a logit becomes a probability."""
-        sizes = np.diff(self.begins) * self.logits.shape[1] + 1
+        sizes = (self.begins[1:] - self.begins[:-1]) * self.logits.shape[1] + 1
         ends = np.cumsum(sizes)
         values = np.empty(ends[-1], np.float32)
         inside = np.ones(len(values), np.bool_)

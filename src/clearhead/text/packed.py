@@ -289,6 +289,8 @@ def starts_of(counts: NDArray[np.generic]) -> Ints:
 
 def ranges(firsts: Ints, counts: Ints) -> Ints:
     """The numbers first … first + count - 1 of each, one after the other."""
+    if len(counts) == 1:
+        return np.arange(firsts[0], firsts[0] + counts[0])
     starts = starts_of(counts)
     return np.repeat(firsts - starts[:-1], counts) + np.arange(starts[-1])
 
