@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, InputTooLong
-from clearhead.inside import senses_of
+from clearhead.inside import senses, senses_of
 from clearhead.inside.page import cosines
 from clearhead.inside.senses import EXAMPLES, _astray, occurrence_vectors, occurrences, principal_plane
 from clearhead.inside.trace import trace
@@ -69,6 +69,19 @@ def test_a_words_vector_is_the_mean_of_its_pieces():
     expected = traced.layers[2].hidden[pieces.start : pieces.stop].mean(0)
     assert_close(occurrence_vectors(small(), [text], found)[3, 1], expected, atol=1e-5, rtol=1e-5)
     assert senses_of(small(), "bank", [text]).data["gaps"] is None
+
+
+def test_a_text_with_the_word_twice_is_read_once(monkeypatch):
+    read = []
+    states = senses.layer_states
+
+    def counted(model, encodings):
+        read.append(len(encodings))
+        return states(model, encodings)
+
+    monkeypatch.setattr(senses, "layer_states", counted)
+    senses_of(small(), "bank", ["the bank and the bank", "no such word", "a bank"])
+    assert read == [2]
 
 
 def test_the_map_keeps_what_varies_most():

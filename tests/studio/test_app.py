@@ -450,3 +450,17 @@ def test_512_tokens_are_an_answer_or_a_sentence_and_the_next_is_answered(client,
     if answer.status_code == 400:
         assert "tokens" in answer.json()["error"] or "mask" in answer.json()["error"], answer.text
     assert client.get("/api/use/fill", params={"text": "the [MASK] was tired"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("use", "asked", "why"),
+    [
+        ("fill", {"text": "the [MASK] was tired", "model": "words"}, {"use": "fill"}),
+        ("classify", {"text": "the animal was tired", "model": "classes"}, {"use": "classify"}),
+    ],
+)
+def test_an_answer_has_one_probability_wherever_it_is_shown(client, use, asked, why):
+    said = client.get(f"/api/use/{use}", params=asked).json()
+    explained = client.get("/api/look/why", params={**asked, **why}).json()
+    score = said["predictions"][0]["score"] if use == "fill" else max(said["scores"].values())
+    assert explained["probability"] == pytest.approx(score, abs=1e-3)

@@ -75,9 +75,12 @@ def occurrences(word: str, by_sense: Mapping[str, Sequence[str]]) -> list[Occurr
 
 def occurrence_vectors(model: Model, texts: Sequence[str], found: Sequence[Occurrence]) -> Tensor:
     """One vector for each layer and occurrence, the mean over the word's pieces: (L + 1, n, D)."""
-    encodings = model.tokenizer.encode_batch([texts[one.index] for one in found])
+    needed = sorted({one.index for one in found})  # a text with the word twice is read once
+    encodings = model.tokenizer.encode_batch([texts[index] for index in needed])
+    read = dict(zip(needed, zip(encodings, layer_states(model, encodings), strict=True), strict=True))
     vectors = []
-    for one, encoding, states in zip(found, encodings, layer_states(model, encodings), strict=True):
+    for one in found:
+        encoding, states = read[one.index]
         pieces = encoding.pieces_of_span(one.start, one.end)
         require(len(pieces) > 0, f"the tokenizer writes no piece for {one.text!r}", BadInput)
         vectors.append(states[:, pieces.start : pieces.stop].mean(1))

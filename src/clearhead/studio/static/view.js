@@ -1,6 +1,6 @@
 // <studio-view>: a view drawn in this page, in a shadow root. What its scripts may rely on, inside/page.py says.
 
-import { element } from "./dom.js";
+import { element, query } from "./dom.js";
 import { RecordedPath, record } from "./vector.js";
 
 // a page has one main element, and widths are those of the view
@@ -111,7 +111,7 @@ export class StudioView extends HTMLElement {
       listen(box)(kind, listener, options);
       // with nothing in focus, keys are for the view that was used last
       if (kind.startsWith("key"))
-        listen(document)(kind, (event) => event.target === document.body && self.used && listener(event));
+        listen(document)(kind, (event) => [document.body, query("#work")].includes(event.target) && self.used && listener(event));
     };
     document.addEventListener("pointerdown", (event) => (self.used = event.composedPath().includes(self)), { signal });
     const own = {

@@ -43,11 +43,11 @@ function show() {
   }
   streamBars(query("#stream"), tokens, block, state.token, (token) => change({ token }));
   query(".spoken").textContent = `Block ${state.layer + 1}, ${plainToken(tokens[state.token])}.`;
-  remember(state);
 }
 
 function change(next) {
   Object.assign(state, next);
+  remember(state); // what nobody has chosen is not handed on to other views
   show();
 }
 

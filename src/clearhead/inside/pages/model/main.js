@@ -61,12 +61,17 @@ function bridge([read, written], [from, to]) {
   return group;
 }
 
-function show() {
+// what nobody has chosen is not handed on to other views
+function keep() {
   const [first, second] = state.open;
   remember({
     side: state.side || null, layer: first, token: state.token,
     closed: first === null ? 1 : null, written: second === undefined ? null : second ?? "closed",
   });
+  show();
+}
+
+function show() {
   showNumbers(state);
   draw();
   const { side, token } = state;
@@ -79,13 +84,13 @@ function show() {
 function chooseBlock(side, block) {
   if (side !== state.side) Object.assign(state, { side, token: null });
   state.open[side] = block;
-  show();
+  keep();
 }
 
 function chooseToken(side, token) {
   const again = state.side === side && state.token === token;
   Object.assign(state, { side, token: again ? null : token });
-  show();
+  keep();
 }
 
 svg.addEventListener("pointermove", (event) => {
@@ -105,7 +110,7 @@ addEventListener("keydown", (event) => {
   else if (along) state.token = moved(state.token, along, sides[side].tokens.length - 1);
   else return;
   event.preventDefault();
-  show();
+  keep();
 });
 
 query("#reading").textContent = "\u00a0";

@@ -1,6 +1,8 @@
 // A row of tokens for each method, then the curves and the verdict.
 
 const { tokens, answer, probability } = facts;
+// question answering compares whole spans with one another, which has other probabilities
+const SPAN = facts.use === "answer" ? " = that of its start × that of its end" : "";
 const hidable = new Set(facts.hidable);
 const ASKED = {
   classify: "the class",
@@ -11,7 +13,7 @@ const ASKED = {
 
 query("#lead").replaceChildren(
   `Which tokens made the model say `, element("strong", {}, element("bdi", {}, answer)),
-  ` (${ASKED[facts.use]}, probability ${probability.toFixed(digits - 1)})? Five methods answer, and they differ.`,
+  ` (${ASKED[facts.use]}, probability ${probability.toFixed(digits - 1)}${SPAN})? Five methods answer, and they differ.`,
 );
 query("#note").textContent = facts.note;
 const fades = ({ curve }) => Math.min(...curve) < probability / 2;
