@@ -39,7 +39,7 @@ docs: .venv/installed-docs
 
 # what docs/ has of the code and of measured figures: tables, drawings, the recording of the demo
 figures: .venv/installed-dev
-	$(BIN)/python book/figures.py
+	$(BIN)/python book/result_tables.py
 	$(BIN)/python book/pictures.py
 	$(BIN)/python book/recording.py
 

@@ -1,4 +1,4 @@
-"""Keep what a benchmark measured in benchmarks/results, from where `python book/figures.py` makes the tables of docs/.
+"""Keep what a benchmark measured in benchmarks/results; `python book/result_tables.py` makes tables of it for docs/.
 
     record("cpu_decode", {"Engine": "{}", "tokens/s": "{:,.0f}"}, [["clearhead, fp32", 839.2], …], threads=2)
 

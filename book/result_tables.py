@@ -1,4 +1,4 @@
-"""Tables of measured figures, made from the files of benchmarks/results: python book/figures.py writes them into docs/.
+"""Tables of measured figures, from benchmarks/results into docs/: python book/result_tables.py writes them anew.
 
 A script of benchmarks/ writes such a file (`benchmarks/record.py`): the command, the date, the machine, the software,
 the columns of a table and its rows. A page has the place of a table between `<!-- figures: NAME -->` and

@@ -6,25 +6,27 @@ from pathlib import Path
 
 import pytest
 
-import figures
 import record
+import result_tables
 
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-\d+)?")
 
 
 def test_tables_of_the_pages_are_those_of_the_files():
-    pages = list(figures.pages())
+    pages = list(result_tables.pages())
     assert [path.name for path in pages] == ["benchmarks.md"]
     for path in pages:
         text = path.read_text(encoding="utf-8")
-        assert figures.filled(text) == text, f"{path.name} is not as the files have it; run python book/figures.py"
+        assert result_tables.filled(text) == text, (
+            f"{path.name} is not as the files have it; run python book/result_tables.py"
+        )
 
 
-@pytest.mark.parametrize("path", sorted(figures.RESULTS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(result_tables.RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_a_file_says_what_made_it_and_is_shown(path):
     found = json.loads(path.read_text(encoding="utf-8"))
-    assert tuple(found) == figures.KEYS
+    assert tuple(found) == result_tables.KEYS
     assert re.match(r"\d{4}-\d\d-\d\d", found["date"])
     for script in re.findall(r"benchmarks/\w+\.py", found["command"]):
         assert (ROOT / script).is_file()
@@ -49,12 +51,12 @@ def as_in(number: str, told: set[float]) -> bool:
 
 def test_a_script_keeps_its_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    monkeypatch.setattr(result_tables, "RESULTS", tmp_path)
     monkeypatch.setattr("sys.argv", ["/somewhere/benchmarks/cpu_embed.py", "--threads", "2"])
     columns = {"Engine": "{}", "tokens/s": "{:,.0f}", "F1": "{:.2f} ± {:.2f}", "change": "{:+.1f}"}
     rows = [["ours", 8123.4, [82.18, 0.07], -0.04], ["peer", 4200, None, 3]]
     record.record("speed", columns, rows, threads=2, load="nothing beside it")
-    lines = figures.table("speed").splitlines()
+    lines = result_tables.table("speed").splitlines()
     assert lines[2] == "| ours | 8,123 | 82.18 ± 0.07 | −0.0 |"
     assert lines[3] == "| peer | 4,200 | | +3.0 |"
     assert lines[-1].startswith("<small>`python benchmarks/cpu_embed.py --threads 2`; 20")
@@ -65,4 +67,4 @@ def test_a_script_keeps_its_figures(tmp_path, monkeypatch):
 
 def test_a_page_that_was_typed_by_hand_is_noticed():
     page = "<!-- figures: gpu_mlm -->\n| Length |\n<!-- end -->\n"
-    assert figures.filled(page).count("| 512 | 735 |") == 1
+    assert result_tables.filled(page).count("| 512 | 735 |") == 1
