@@ -45,6 +45,8 @@ def walk(page: Page) -> Iterator[int]:
         page.keyboard.press("ArrowUp" if name == "block" else "ArrowRight")
         settled(page)
         yield 900
+    page.goto(page.url.split("/#")[0].split("/look")[0])
+    settled(page)
     view("Attention")
     yield 1000
     page.get_by_label("Text", exact=True).fill(ANIMAL.replace("tired", "wide"))

@@ -81,7 +81,7 @@ def test_a_view_opens_at_its_most_telling_head_after_the_home_page(visit, studio
     drawn(page)
     said = page.locator("studio-view .whole-view").inner_text()
     block, head = (int(page.locator(f"studio-view #{name}").input_value()) + 1 for name in ("layer", "head"))
-    assert f"Opened at block {block}, head {head}" in said
+    assert f"Most telling is block {block}, head {head}" in said
 
 
 def test_keys_work_after_a_click_into_a_picture(visit, studio):

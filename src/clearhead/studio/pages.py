@@ -267,7 +267,7 @@ PAGES = (
         (NUMBERS,),
         needs="nothing",
     ),
-    Entry("/look/tables", "How good are such models?", lecture_tables, title="Tables of the lectures", needs="nothing"),
+    Entry("/look/tables", "How good are such models?", lecture_tables, needs="nothing"),
     Entry(
         "/look/difference",
         "What is different?",

@@ -80,8 +80,8 @@ function tellWhy() {
     ? "no head lets a pronoun look more at one word before it"
     : "no head has a stronger link between two words that are no neighbours";
   query("#telling").textContent = telling.token === null
-    ? `Opened at ${at}: no two words stand apart here, so no head tells more than another.`
-    : `Opened at ${at}: there “${plain[telling.token]}” gives “${plain[telling.other]}” ` +
+    ? `Most telling is ${at}: no two words stand apart here, so no head tells more than another.`
+    : `Most telling is ${at}: there “${plain[telling.token]}” gives “${plain[telling.other]}” ` +
       `${telling.weight.toFixed(2)} of its attention, and ${why}.`;
 }
 
