@@ -79,3 +79,8 @@ def test_what_cannot_go_on_says_so(run, folder, tmp_path):
         assert (code, out, said in err) == (2, "", True), err
     with pytest.raises(WrongTask, match="this model reads a source and answers no messages; choose a GPT"):
         translator().chat([ASKED])
+
+
+def test_a_line_may_be_a_list_of_messages(tmp_path):
+    said = [{"role": "user", "content": "hi"}]
+    assert read_conversations(write(tmp_path / "chat.jsonl", [said, {"messages": said}])) == [said, said]

@@ -130,14 +130,14 @@ def read_asked(source: str | Path, *, contexts: bool = True) -> list[QuestionExa
 
 
 def read_conversations(path: Path) -> list[list[Message]]:
-    """Read messages: one conversation, a message a line, or a line for each, with a list of "messages"."""
+    """Read messages: one conversation, a message a line, or a line for each, which is a list or has "messages"."""
     found: list[list[Message]] = []
     alone: list[Message] = []
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             where = f"{path}, line {number}"
             record = parse_json(line, where)
-            several = record.get("messages") if isinstance(record, dict) else None
+            several = record.get("messages") if isinstance(record, dict) else record
             check_messages(several if isinstance(several, list) else [record], where)
             if isinstance(several, list):
                 found.append(several)
