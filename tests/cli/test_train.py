@@ -63,6 +63,12 @@ def test_the_command_line_suggests_a_rate_and_the_run_may_follow(run, folder, tm
     assert [path.name for path in out.iterdir()] == ["learning-rate.svg"]
     assert f"--set train.learning_rate={found['suggestion']:.1e}" in run(*asked, "--find-learning-rate")[1]
     assert run(*asked[:-2], "--set", "train.steps=2")[0] == 0  # in the same folder
+    asked[asked.index(str(out))] = str(tmp_path / "frozen")
+    kept = tmp_path / "frozen" / "run" / "features.npy"
+    for more in (["--find-learning-rate"], ["--folds", "2"], []):  # folds have their own, the run takes what is there
+        before = kept.stat().st_mtime_ns if kept.exists() else None
+        assert run(*asked[:-2], "--frozen", "--set", "train.steps=2", *more)[0] == 0
+        assert before in (None, kept.stat().st_mtime_ns)
     code, _, err = run("finetune", "translation", "--data", data, "--out", tmp_path / "t", "--find-learning-rate")
     assert code == 2
     assert "--find-learning-rate is not for translation; leave it out" in err

@@ -263,7 +263,7 @@ def test_an_answer_can_depend_on_capitals(home, tmp_path):
 
 def test_capitals_are_for_tasks_and_families_that_can_be_told(home, names, tmp_path):
     recipe = Finetune(capitals=True)
-    with pytest.raises(BadInput, match="capitals=true is for classify, label, regress, tag, answer; leave it out"):
+    with pytest.raises(BadInput, match="capitals=true is for classify, label, regress, tag, summarise, answer;"):
         finetune("similar", home, home / "same.jsonl", tmp_path / "x", recipe=recipe)
     bert = BertConfig(vocab_size=80, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
     ch.Model.create(bert, ch.load(home).tokenizer).save(tmp_path / "bert")

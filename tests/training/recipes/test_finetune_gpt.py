@@ -13,7 +13,7 @@ from clearhead.cli import app
 from clearhead.data.batch import IGNORE_INDEX, Batch
 from clearhead.data.dataset import ShuffledBatches
 from clearhead.data.encode import encode_instructions
-from clearhead.data.examples import PairExample
+from clearhead.data.examples import Labels, PairExample, TextExample
 from clearhead.data.formats import read_instructions
 from clearhead.errors import BadInput, WrongTask
 from clearhead.models.bert import BertConfig
@@ -189,8 +189,11 @@ def test_other_families_are_refused(tokenizer):
     bert = ch.Model.create(BertConfig(vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
     with pytest.raises(WrongTask, match="there is no head 'causal_lm' for bert"):
         TASK_SPECS["instruct"].prepare(bert, None)
+    examples = [TextExample(prompt, label=str(number % 2)) for number, (prompt, _) in enumerate(ROWS)]
+    spec = TASK_SPECS["classify"]
+    encoded = spec.encode(examples, tokenizer, Labels(("0", "1")), 32)
     with pytest.raises(WrongTask, match="lm_weight is for gpt2, which reads forwards; this is bert"):
-        TASK_SPECS["classify"].task(bert.with_head("classes", 2), None, ObjectiveOptions(lm_weight=0.5))
+        spec.task(bert.with_head("classes", 2), encoded, ObjectiveOptions(lm_weight=0.5))
     t5 = ch.Model.create(T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2), heads={"causal_lm": 400})
     with pytest.raises(WrongTask, match="t5 reads a source; train it with: finetune translation --text prompt"):
         TASK_SPECS["instruct"].task(t5, None, ObjectiveOptions())
