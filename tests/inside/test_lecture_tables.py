@@ -13,9 +13,13 @@ def test_the_lectures_rows_come_first_and_ours_below():
     glue = found["GLUE"]
     base = next(line for line in glue["lines"] if line["model"] == "BERT-base")
     assert (base["source"], base["values"][-1]) == ("lectures", 79.6)
-    sources = [line["source"] == "lectures" for line in glue["lines"]]
-    assert sources == sorted(sources, reverse=True)
-    assert not all(sources)
+    splits = [line["split"] for line in glue["lines"]]
+    assert splits == sorted(splits), "dev and test stand apart"
+    assert {line["source"] for line in glue["lines"]} == {"lectures", "measured"}
+    for table in found.values():
+        for split in {line["split"] for line in table["lines"]}:
+            sources = [line["source"] == "measured" for line in table["lines"] if line["split"] == split]
+            assert sources == sorted(sources), f"{table['name']}, {split}"
 
 
 def test_own_rows_take_the_place_of_the_built_in_ones():
