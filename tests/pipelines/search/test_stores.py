@@ -1,5 +1,6 @@
 """What every store does: one contract, whatever it is made of."""
 
+import os
 import threading
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 import clearhead as ch
 from clearhead.data.documents import Document
-from clearhead.errors import BadInput, NotFound
+from clearhead.errors import BadCheckpoint, BadInput, NotFound
+from clearhead.pipelines.search.folder import FolderStore
 from clearhead.pipelines.search.index import Index
 from clearhead.pipelines.search.stored import StoredIndex
 from pipelines.peers import SENTENCES as FIVE
@@ -340,6 +342,43 @@ def test_many_search_while_one_writes(stored, store_url, model):
             one.join()
     assert wrong == []
     assert len(stored) == len(SENTENCES) + 1
+
+
+def disguised(new, old):
+    """Put an index into the folder of another: a new file may get the number, and the tick of the clock, of the old."""
+    facts = (old / "index.json").stat()
+    for path in new.iterdir():
+        (old / path.name).write_bytes(path.read_bytes())
+    os.utime(old / "index.json", ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def test_a_folder_that_looks_untouched_is_read_again(model, tmp_path):
+    model.index(DOCUMENTS[:2]).save(tmp_path / "index")
+    model.index(DOCUMENTS).save(tmp_path / "later")
+    with StoredIndex.open(tmp_path / "index", model) as index:
+        assert len(index) == 2
+        disguised(tmp_path / "later", tmp_path / "index")
+        assert len(index) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("error", [None, BadCheckpoint("words.json is damaged or changed")])
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(model, tmp_path, monkeypatch, error):
+    model.index(DOCUMENTS[:2]).save(tmp_path / "index")
+    model.index(DOCUMENTS).save(tmp_path / "later")
+    load, calls = Index.load, []
+
+    def replaced_meanwhile(folder):
+        calls.append(folder)
+        index = load(folder)
+        if len(calls) == 1:
+            disguised(tmp_path / "later", tmp_path / "index")
+            if error:
+                raise error
+        return index
+
+    monkeypatch.setattr(Index, "load", replaced_meanwhile)
+    assert len(FolderStore(tmp_path / "index").sample(100)) == len(SENTENCES)
+    assert len(calls) == 2
 
 
 def test_an_index_folder_is_a_store_and_a_store_an_index(model, tmp_path):

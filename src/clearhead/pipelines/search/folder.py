@@ -1,5 +1,6 @@
 """The store that needs no server: the folder of a saved `Index`, added to, and read again when it has changed."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from clearhead.pipelines.search.vectors import VectorSearch
 from clearhead.pipelines.search.where import Condition
 
 Result = TypeVar("Result")
-State = tuple[int, int]
+State = tuple[int, int, bytes]
 
 _BATCH = 2_000  # passages in a transaction, at least: the whole folder is written each time
 _SHARE = 4  # and at least a quarter of what is there, so that all writing together is a few times the last
@@ -159,21 +160,27 @@ class FolderStore:
                     self._held, self._state = (None, None) if state is None else (self._held, state)
                     return self._held
                 try:
-                    self._held, self._known = Index.load(self._folder), None
-                    self._state = state
-                    return self._held
+                    index = Index.load(self._folder)
                 except (BadCheckpoint, NotFound):
-                    if _state(self._folder) == state:  # else another took its place while it was read: read that
+                    if _state(self._folder) == state:
                         raise
+                    continue
+                if _state(self._folder) == state:  # else another took its place while it was read: read that
+                    self._held, self._state, self._known = index, state, None
+                    return index
 
 
 def _state(folder: Path) -> State | None:
-    """What another index in the same folder would not have in common with this one."""
+    """What another index in the same folder would not have in common with this one.
+
+    Its digests are among it: a new file may get the number of one that has gone, within a tick of the clock.
+    """
     try:
-        found = (folder / FILES[0]).stat()
+        with (folder / FILES[0]).open("rb") as facts:
+            found = os.fstat(facts.fileno())
+            return found.st_ino, found.st_mtime_ns, facts.read()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
 
 
 def _vectors(index: Index) -> VectorSearch:
