@@ -214,6 +214,15 @@ def test_the_view_holds_every_method_and_a_verdict(model, texts, options, answer
     assert {method["curve"][0] for method in data["methods"].values()} == {data["probability"]}
 
 
+def test_an_answer_has_the_probability_that_question_answering_gives_it():
+    model, context = small(head="span", outputs=2), "he sat on the bank of the river"
+    best, *others = model.answer("where?", context, threshold=float("inf"), top_k=5).candidates
+    assert why(model, "where?", context).data["stated"] == round(best.score, 4)
+    other = next(one for one in others if context.find(one.text) == one.start)
+    assert why(model, "where?", context, target=other.text).data["stated"] == round(other.score, 4)
+    assert why(small(head="classes", outputs=2), TEXT).data["stated"] is None
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

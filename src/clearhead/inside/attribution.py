@@ -48,6 +48,7 @@ class Target:
     use: Use
     answer: str
     read_at: list[int]  # the positions at which the head reads
+    stated: float | None = None  # the probability that the use itself gives it, where that is another
 
     @cached_property
     def ids(self) -> Tensor:
@@ -285,8 +286,8 @@ def token_target(model: Model, text: str, token: str | None = None) -> Target:
 def span_target(model: Model, question: str, context: str, answer: str | None = None) -> Target:
     """The span of an answer: the best one, or the first place where these words stand in the context."""
     encoding = _encoded(model, "span", question, context)
+    found = model.answer(question, context, threshold=math.inf, top_k=1 if answer is None else _CANDIDATES)
     if answer is None:
-        found = model.answer(question, context, threshold=math.inf)
         if found.start is None or found.end is None:
             raise BadInput("the context is empty; give some words")
         start, end = found.start, found.end
@@ -302,7 +303,12 @@ def span_target(model: Model, question: str, context: str, answer: str | None = 
         return head(hidden, layout).unflatten(0, (layout.batch, -1)).unbind(-1)  # two of (n, T)
 
     columns = (pieces[0], pieces[-1])
-    return Target(model, encoding, read, columns, "answer", context[start:end], sorted(set(columns)))
+    # question answering compares whole spans with one another, and with no answer at all
+    stated = next((one.score for one in found.candidates if (one.start, one.end) == (start, end)), None)
+    return Target(model, encoding, read, columns, "answer", context[start:end], sorted(set(columns)), stated)
+
+
+_CANDIDATES = 20  # among which an answer that somebody named is looked for
 
 
 def _encoded(model: Model, head: str, text: str, pair: str | None = None) -> Encoding:

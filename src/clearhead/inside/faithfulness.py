@@ -39,6 +39,7 @@ def why(model: Model, text: str, pair: str | None = None, *, use: Use | None = N
         "use": explained.use,
         "answer": explained.answer,
         "probability": round(random.probabilities[0], 4),
+        "stated": None if explained.stated is None else round(explained.stated, 4),
         "tokens": explained.encoding.tokens,
         "hidable": explained.maskable,
         "methods": {name: {"scores": rounded(scores[name]), **curves[name].to_dict()} for name in METHODS},

@@ -1,8 +1,10 @@
 // A row of tokens for each method, then the curves and the verdict.
 
 const { tokens, answer, probability } = facts;
-// question answering compares whole spans with one another, which has other probabilities
-const SPAN = facts.use === "answer" ? " = that of its start × that of its end" : "";
+// question answering compares whole spans with one another, which has other probabilities than both ends apart
+const ENDS = `its start × its end: ${probability.toFixed(digits - 1)}, which is explained here`;
+const STATED = facts.stated === null ? ENDS : `probability ${facts.stated.toFixed(digits - 1)}; ${ENDS}`;
+const told = facts.use === "answer" ? STATED : `probability ${probability.toFixed(digits - 1)}`;
 const hidable = new Set(facts.hidable);
 const ASKED = {
   classify: "the class",
@@ -13,7 +15,7 @@ const ASKED = {
 
 query("#lead").replaceChildren(
   `Which tokens made the model say `, element("strong", {}, element("bdi", {}, answer)),
-  ` (${ASKED[facts.use]}, probability ${probability.toFixed(digits - 1)}${SPAN})? Five methods answer, and they differ.`,
+  ` (${ASKED[facts.use]}, ${told})? Five methods answer, and they differ.`,
 );
 query("#note").textContent = facts.note;
 const fades = ({ curve }) => Math.min(...curve) < probability / 2;
