@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from chromium import ARGUMENTS, chromium
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from running import running
 
 import clearhead as ch
@@ -62,11 +62,10 @@ def keep(page: Page, name: str) -> None:
     page.close()
 
 
-def main(runs: Sequence[Path]) -> None:
+def take(browser: Browser, runs: Sequence[Path]) -> None:
     """Take every picture."""
     model = ch.load()
-    with sync_playwright() as engine, tempfile.TemporaryDirectory() as folder:
-        browser = engine.chromium.launch(executable_path=chromium(engine), args=ARGUMENTS)
+    with tempfile.TemporaryDirectory() as folder:
         for name, view, chosen, height in views(model):
             page = browser.new_page(viewport={"width": 1280, "height": height})
             page.goto(f"{view.save(Path(folder) / f'{name}.html').as_uri()}#{chosen}")
@@ -78,8 +77,10 @@ def main(runs: Sequence[Path]) -> None:
                 page.locator("studio-picture:not([aria-busy]) .tools").first.wait_for()
                 page.wait_for_function("() => !document.querySelector('[aria-busy]')")
                 keep(page, name)
-        browser.close()
 
 
 if __name__ == "__main__":
-    main([Path(folder) for folder in sys.argv[1:]])
+    with sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=chromium(engine), args=ARGUMENTS)
+        take(browser, [Path(folder) for folder in sys.argv[1:]])
+        browser.close()

@@ -13,14 +13,14 @@ MOST = 4.5
 
 
 @pytest.fixture(scope="module")
-def taken(tmp_path_factory) -> Path:
+def taken(tmp_path_factory, browser) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent))
         import screenshots
 
         folder = tmp_path_factory.mktemp("pictures")
         patch.setattr(screenshots, "DOCS", folder)
-        screenshots.main([])
+        screenshots.take(browser, [])
     return folder
 
 

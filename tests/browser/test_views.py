@@ -150,7 +150,7 @@ def test_colours_follow_the_layer(opened):
 
 
 def test_equal_vectors_are_said_to_be_equal(opened):
-    page = opened(senses_of(small("modernbert"), "bank"))
+    page = opened(senses_of(small("modernbert"), "bank", ["the bank", "he sat on the bank", "a bank of the river"]))
     page.locator("#layer").fill("0")
     assert page.locator("#shares").inner_text() == "The vectors do not differ here."
 
