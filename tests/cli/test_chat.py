@@ -1,6 +1,7 @@
 """`clearhead generate --chat`: conversations out of a file, each with the message that comes next."""
 
 import json
+from dataclasses import replace
 from shutil import copytree
 
 import pytest
@@ -31,7 +32,9 @@ def write(path, rows):
 def test_the_prompt_is_the_templates_and_nothing_more(folder):
     model = ch.load(folder)
     found = model.chat([ASKED, LONGER], max_new_tokens=6)
-    assert found[0] == model.chat([ASKED], max_new_tokens=6)[0]
+    (alone,) = model.chat([ASKED], max_new_tokens=6)
+    assert replace(found[0], score=alone.score) == alone
+    assert found[0].score == pytest.approx(alone.score, abs=1e-4)
     prompt = "<|endoftext|>user: Who barks?\nassistant:"
     assert found[0].tokens == model.generate(prompt, max_new_tokens=6).tokens
     drawn = [model.chat([LONGER], max_new_tokens=6, temperature=2.0, seed=seed)[0].tokens for seed in (1, 1, 2)]

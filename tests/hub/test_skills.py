@@ -141,7 +141,7 @@ def test_training_from_a_skill_learns_more_and_is_a_run_of_its_own(home, tmp_pat
     (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, rows)))
     old = (home / "colours.jsonl").read_text()
     (tmp_path / "both.jsonl").write_text(old + "\n" + (tmp_path / "more.jsonl").read_text())
-    train = Settings(epochs=40.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
+    train = Settings(epochs=80.0, learning_rate=1e-2, every=Every(save=10**9, evaluate=10**9))
     recipe = Finetune(lora=4, items=8, length=32, train=train)
     learn = partial(finetune, "classify", home, tmp_path / "both.jsonl", recipe=recipe, skill_for=[])
     made = learn(tmp_path / "more", skill="colour", dev=tmp_path / "both.jsonl")

@@ -56,6 +56,9 @@ def test_what_is_not_told_apart_is_said():
     mixed = apart.clone()
     mixed[0, 2] = mixed[2, 0] = 0.95
     assert _astray(torch.stack([apart, mixed]), found) == [[], [[0, 2], [2, 0]]]
+    # one vector for all, as before any attention: what rounding leaves of a difference says nothing
+    same = 1 - 1e-6 * torch.rand(5, 5, generator=torch.Generator().manual_seed(0))
+    assert _astray(same[None], found) == [[[0, 2], [1, 2], [2, 0], [3, 0]]]
     assert _astray(apart[None], found[:1] + found[2:3] + found[4:]) is None
 
 

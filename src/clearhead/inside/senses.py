@@ -18,6 +18,7 @@ from clearhead.pipelines.model import Model
 from clearhead.pipelines.senses import Occurrence, find_word, forms_of
 
 SCRIPTS = ("shared/heatmap.js", "shared/layers.js", "shared/svg.js", "map.js", "main.js")
+_EQUAL = 1e-5  # cosines that differ by less are the same but for rounding
 LIMIT = 100  # occurrences; a table of their squares is kept for every layer
 
 # the lectures' words, each with senses and texts
@@ -103,18 +104,20 @@ def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _astray(near: Tensor, found: Sequence[Occurrence]) -> list[list[list[int]]] | None:
-    """By layer, the occurrences whose nearest is of another sense, each with that one: none, and the senses are apart.
+    """By layer, the occurrences to which another sense is as near as their own, each with the first that is nearest.
 
-    None where no sense has two occurrences, or there are not two senses.
+    No such occurrence, and the senses are apart. None where no sense has two of them, or there are not two senses.
     """
     senses = torch.tensor([one.sense for one in found])
     same = senses[:, None] == senses
     if same.all() or (same.sum(1) == 1).all():
         return None
-    alone = same.sum(1) == 1  # which can be near to others only
-    nearest = (near - 3 * torch.eye(len(found))).argmax(-1)  # (L + 1, n)
-    wrong = (senses[nearest] != senses) & ~alone
-    return [[[int(i), int(layer[i])] for i in lost.nonzero()[:, 0]] for layer, lost in zip(nearest, wrong, strict=True)]
+    itself = torch.eye(len(found), dtype=torch.bool)
+    own, other = (near.masked_fill(~some, -torch.inf) for some in (same & ~itself, ~same))
+    nearest = other.amax(-1)  # (L + 1, n)
+    lost = (nearest > own.amax(-1) - _EQUAL) & (same.sum(1) > 1)  # what is alone can be near to others only
+    first = (other > nearest[..., None] - _EQUAL).int().argmax(-1)  # of equal numbers, torch gives the first
+    return [[[int(i), int(layer[i])] for i in who.nonzero()[:, 0]] for layer, who in zip(first, lost, strict=True)]
 
 
 def _gaps(near: Tensor, found: Sequence[Occurrence]) -> list[dict[str, Any]] | None:

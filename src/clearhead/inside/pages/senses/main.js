@@ -40,7 +40,7 @@ function verdict(layer) {
   const near = (i, j) => facts.cosines[layer][i][j];
   const own = (i) => Math.max(...occurrences.map((one, j) =>
     j !== i && one.sense === occurrences[i].sense ? near(i, j) : -1));
-  const said = astray.map(([i, j]) => `${i + 1} is nearest to ${j + 1} (${near(i, j).toFixed(3)}), to its own ${own(i).toFixed(3)}`);
+  const said = astray.map(([i, j]) => `${i + 1} is no nearer to its own (${own(i).toFixed(3)}) than to ${j + 1} (${near(i, j).toFixed(3)})`);
   return `Not told apart: ${said.slice(0, 3).join("; ")}${said.length > 3 ? `; and ${said.length - 3} more` : ""}.`;
 }
 
