@@ -113,7 +113,7 @@ def read_record(path: Path, kind: type[Kind], error: type[ClearheadError] = BadC
     return filled(kind, read_json(path, error), str(path), error)
 
 
-def parse_json(text: str, where: str, error: type[ClearheadError] = BadInput, *, unique: bool = False) -> Any:
+def parse_json(text: str | bytes, where: str, error: type[ClearheadError] = BadInput, *, unique: bool = False) -> Any:
     """The value of a JSON text that was read at `where`; with `unique`, no key may stand twice in an object."""
     try:
         return json.loads(text, object_pairs_hook=_once if unique else None)
@@ -526,6 +526,13 @@ def _locked(place: Path, target: Path, patient_until: float) -> Iterator[None]:
                 lock.unlink()
         finally:
             os.close(file)
+
+
+def being_replaced(folder: Path) -> bool:
+    """Whether what a folder holds is just being written, in more than one step where the system has no single one."""
+    place = Path(os.path.realpath(folder))
+    locked = any(lock.exists() for lock in (_beside(place, ".", ".lock"), place / ".lock"))
+    return locked and (_beside(place, _REPLACED).exists() or next(place.glob(f"{_SAVING}*"), None) is not None)
 
 
 def _lock(file: int) -> bool:

@@ -8,8 +8,7 @@ import pytest
 
 import clearhead as ch
 from clearhead.data.documents import Document
-from clearhead.errors import BadCheckpoint, BadInput, NotFound
-from clearhead.pipelines.search.folder import FolderStore
+from clearhead.errors import BadInput, NotFound
 from clearhead.pipelines.search.index import Index
 from clearhead.pipelines.search.stored import StoredIndex
 from pipelines.peers import SENTENCES as FIVE
@@ -359,26 +358,6 @@ def test_a_folder_that_looks_untouched_is_read_again(model, tmp_path):
         assert len(index) == 2
         disguised(tmp_path / "later", tmp_path / "index")
         assert len(index) == len(SENTENCES)
-
-
-@pytest.mark.parametrize("error", [None, BadCheckpoint("words.json is damaged or changed")])
-def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(model, tmp_path, monkeypatch, error):
-    model.index(DOCUMENTS[:2]).save(tmp_path / "index")
-    model.index(DOCUMENTS).save(tmp_path / "later")
-    load, calls = Index.load, []
-
-    def replaced_meanwhile(folder):
-        calls.append(folder)
-        index = load(folder)
-        if len(calls) == 1:
-            disguised(tmp_path / "later", tmp_path / "index")
-            if error:
-                raise error
-        return index
-
-    monkeypatch.setattr(Index, "load", replaced_meanwhile)
-    assert len(FolderStore(tmp_path / "index").sample(100)) == len(SENTENCES)
-    assert len(calls) == 2
 
 
 def test_an_index_folder_is_a_store_and_a_store_an_index(model, tmp_path):

@@ -1,6 +1,5 @@
 """The store that needs no server: the folder of a saved `Index`, added to, and read again when it has changed."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +9,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, require
+from clearhead.errors import BadInput, NotFound, require
 from clearhead.io import claimed
 from clearhead.pipelines.embedding import Vectors
 from clearhead.pipelines.search.bm25 import Bm25
-from clearhead.pipelines.search.index import FILES, Index
+from clearhead.pipelines.search.index import Index, read_facts, read_index
 from clearhead.pipelines.search.ranking import Ranking
 from clearhead.pipelines.search.store import Count, Entry, Found, document_digest
 from clearhead.pipelines.search.vectors import VectorSearch
 from clearhead.pipelines.search.where import Condition
 
 Result = TypeVar("Result")
-State = tuple[int, int, bytes]
 
 _BATCH = 2_000  # passages in a transaction, at least: the whole folder is written each time
 _SHARE = 4  # and at least a quarter of what is there, so that all writing together is a few times the last
@@ -33,9 +31,9 @@ class FolderStore:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._held: Index | None = None
-        self._state: State | None = None
+        self._facts: bytes | None = None  # by which another index in the folder would be known
         self._lock = Lock()
-        self._known: dict[str, str] | None = None  # digests by source
+        self._known: tuple[Index, dict[str, str]] | None = None  # an index, and its digests by source
         self._new_probe: Vectors | None = None
 
     def __repr__(self) -> str:
@@ -49,7 +47,7 @@ class FolderStore:
     def close(self) -> None:
         """Let go of what is in memory."""
         with self._lock:
-            self._held = self._state = self._known = None
+            self._held = self._facts = self._known = None
 
     # ---- what is there ----------------------------------------------------------------------------------------------
 
@@ -72,13 +70,12 @@ class FolderStore:
         index = self._index()
         if index is None:
             return {}
-        if self._known is None:
+        held, known = self._known or (None, {})
+        if held is not index:
             starts = np.searchsorted(index.spans[:, 0], np.arange(len(index.documents) + 1))
             cuts = (index.spans[starts[n] : starts[n + 1], 1:].tolist() for n in range(len(index.documents)))
-            self._known = {
-                one.source: document_digest(one, spans) for one, spans in zip(index.documents, cuts, strict=True)
-            }
-        known = self._known
+            known = {one.source: document_digest(one, spans) for one, spans in zip(index.documents, cuts, strict=True)}
+            self._known = index, known
         return {source: known[source] for source in sources if source in known}
 
     def sample(self, count: int) -> Vectors:
@@ -140,8 +137,8 @@ class FolderStore:
         with claimed(self._folder):
             index = change(self._index())
             index.save(self._folder, overwrite=True)
-            with self._lock:
-                self._held, self._state, self._known = index, _state(self._folder), None
+            with self._lock, read_facts(self._folder) as facts:
+                self._held, self._facts = index, facts.read()
 
     # ---- what is in memory ------------------------------------------------------------------------------------------
 
@@ -154,33 +151,16 @@ class FolderStore:
     def _index(self) -> Index | None:
         """The index as it is on disk; None where there is none."""
         with self._lock:
-            while True:
-                state = _state(self._folder)
-                if state is None or state == self._state:
-                    self._held, self._state = (None, None) if state is None else (self._held, state)
-                    return self._held
-                try:
-                    index = Index.load(self._folder)
-                except (BadCheckpoint, NotFound):
-                    if _state(self._folder) == state:
-                        raise
-                    continue
-                if _state(self._folder) == state:  # else another took its place while it was read: read that
-                    self._held, self._state, self._known = index, state, None
-                    return index
-
-
-def _state(folder: Path) -> State | None:
-    """What another index in the same folder would not have in common with this one.
-
-    Its digests are among it: a new file may get the number of one that has gone, within a tick of the clock.
-    """
-    try:
-        with (folder / FILES[0]).open("rb") as facts:
-            found = os.fstat(facts.fileno())
-            return found.st_ino, found.st_mtime_ns, facts.read()
-    except FileNotFoundError:
-        return None
+            try:
+                facts = read_facts(self._folder)
+            except NotFound:
+                self._held = self._facts = None
+                return None
+            with facts:
+                same = facts.read() == self._facts
+            if not same:
+                self._held, self._facts = read_index(self._folder)
+            return self._held
 
 
 def _vectors(index: Index) -> VectorSearch:

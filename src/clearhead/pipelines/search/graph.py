@@ -2,6 +2,7 @@
 
 # P passages · Q queries · D width
 
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +20,9 @@ _LOOKED_AT = 128  # candidates, while the graph is made and while it is searched
 class Graph:
     """Vectors in half precision, under keys that stay theirs while others come and go. A saved one is only mapped."""
 
-    def __init__(self, held: Any) -> None:
+    def __init__(self, held: Any, content: bytes | mmap = b"") -> None:
         self._held = held
+        self._content = content  # which the library reads, and does not keep
 
     @classmethod
     def build(cls, keys: NDArray[np.int64], vectors: Vectors) -> Self:
@@ -39,18 +41,18 @@ class Graph:
         return cls(held)
 
     @classmethod
-    def open(cls, path: Path, count: int, width: int) -> Self | None:
-        """Map a saved graph, of so many vectors of this width; None where the library is not there."""
+    def open(cls, path: Path, content: bytes | mmap, count: int, width: int) -> Self | None:
+        """A saved graph of so many vectors of this width, as it is mapped; None where the library is not there."""
         try:
             library = optional("usearch.index", "approximate search", "search")
         except LookupError:
             return None
         wrong = f"{path} is no graph of {count:,} vectors of width {width}; build the index again"
         with explained(BadCheckpoint, wrong):
-            held = library.Index.restore(str(path), view=True)
+            held = library.Index.restore(content, view=True)
         require(held is not None and (len(held), held.ndim) == (count, width), wrong, BadCheckpoint)
         held.expansion_search = _LOOKED_AT
-        return cls(held)
+        return cls(held, content)
 
     def __len__(self) -> int:
         return len(self._held)

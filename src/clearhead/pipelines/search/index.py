@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Iterable, Sequence
+import mmap
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Unpack, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from clearhead.data.documents import Document
-from clearhead.errors import BadCheckpoint, BadInput, NotFound, keywords, renamed, require, short, typed
+from clearhead.errors import (
+    BadCheckpoint,
+    BadInput,
+    ClearheadError,
+    NotFound,
+    keywords,
+    renamed,
+    require,
+    short,
+    typed,
+)
 from clearhead.hub.weights import digest, read_tensors, write_tensors
 from clearhead.io import (
     Progress,
+    being_replaced,
     check_file,
-    decompressed,
+    file_digest,
     html_table,
     naming,
     parse_json,
-    read_json,
-    read_object,
     staged,
     write_json,
 )
@@ -45,8 +58,9 @@ if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
 
 _SHOWN = 10  # documents in a notebook
-_FACTS, _DOCUMENTS, _WORDS, _TENSORS = FILES = "index.json", "documents.jsonl", "words.json", "index.safetensors"
+_FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
 _GRAPH = "index.usearch"
+_PATIENCE, _LOOK = 10.0, 0.01  # seconds for another index to be put in place, where that is no single step
 
 
 @keywords
@@ -247,7 +261,9 @@ class Index:
             if graph is not None:
                 with naming(stage / _GRAPH):
                     graph.save(stage / _GRAPH)
-            facts = {"format": FORMAT, "passages": len(self), "sha256": _digests(stage, digest(tensors))}
+            files = (_DOCUMENTS, _WORDS, *([] if graph is None else [_GRAPH]))
+            digests = {_TENSORS: digest(tensors)} | {name: file_digest(stage / name) for name in files}
+            facts = {"format": FORMAT, "passages": len(self), "sha256": digests}
             write_json(facts, stage / _FACTS)
 
     def _graph_to_save(self) -> Graph | None:
@@ -271,23 +287,13 @@ class Index:
         >>> Index.load("dogs", model)
         Index(1 passages of 1 documents, vectors of width 384)
         """
-        folder = Path(folder)
-        arrays = _read_arrays(folder)
-        documents = _read_documents(folder / _DOCUMENTS)
-        names = read_json(folder / _WORDS, BadCheckpoint)
-        vocabulary = {str(word): number for number, word in enumerate(names if isinstance(names, list) else ())}
-        _check_arrays(arrays, documents, len(vocabulary), folder)
-        words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
-        vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
-        if vectors is not None and (folder / _GRAPH).exists():
-            graph = Graph.open(folder / _GRAPH, *vectors.vectors.shape)
-            vectors = replace(vectors, graph=graph, keys=arrays.get("keys"))
-        if model is not None and vectors is not None:
-            embed = embedder(model, skill)
-            if not vectors.made_by(embed):
-                raise BadInput(made_otherwise(f"the index in {folder}", vectors.probe, model, skill))
-            vectors = replace(vectors, embed=embed)
-        return cls(documents, arrays["spans"], words, vectors, model)
+        index, _ = read_index(Path(folder))
+        if model is None or index.vectors is None:
+            return replace(index, model=model)
+        embed = embedder(model, skill)
+        if not index.vectors.made_by(embed):
+            raise BadInput(made_otherwise(f"the index in {folder}", index.vectors.probe, model, skill))
+        return replace(index, vectors=replace(index.vectors, embed=embed), model=model)
 
 
 def made_otherwise(what: str, probe: Vectors, model: Model, skill: str | Path | None) -> str:
@@ -305,36 +311,88 @@ def made_otherwise(what: str, probe: Vectors, model: Model, skill: str | Path | 
 _POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, as they are stored
 
 
-def _read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a saved index; refuse files that are missing, damaged or do not belong together."""
-    require((folder / _FACTS).is_file(), f"{folder} holds no index ({_FACTS} is not there); build one first", NotFound)
-    facts = read_object(folder / _FACTS)
+def read_facts(folder: Path) -> BinaryIO:
+    """The open file by which an index is known: digests of all its other files. One that is put there is waited for."""
+    until, sure = time.monotonic() + _PATIENCE, False
+    while True:
+        try:
+            return (folder / _FACTS).open("rb")
+        except FileNotFoundError:
+            if being_replaced(folder) and time.monotonic() < until:
+                time.sleep(_LOOK)
+            elif sure:
+                raise NotFound(f"{folder} holds no index ({_FACTS} is not there); build one first") from None
+            else:
+                sure = True  # it may have come between the two looks
+
+
+def read_index(folder: Path) -> tuple[Index, bytes]:
+    """A saved index without a model, and the content of the file by which it is known.
+
+    Each file is read, or mapped, once, so that what was checked is what is used; and where another index took the
+    place of this one meanwhile, that is read instead.
+    """
+    while True:
+        with read_facts(folder) as file:
+            facts = file.read()
+            try:
+                return _read(folder, facts), facts
+            except (ClearheadError, OSError):
+                with read_facts(folder) as now:  # as long as the first is open, no other file can have its number
+                    if os.path.samestat(os.fstat(file.fileno()), os.fstat(now.fileno())) and now.read() == facts:
+                        raise
+
+
+def _read(folder: Path, content: bytes) -> Index:
+    """The index that these facts describe; refuse files that are missing, damaged or do not belong together."""
+    check_file(folder / _FACTS)
+    facts = typed(parse_json(content, str(folder / _FACTS), BadCheckpoint), dict[str, Any], str(folder / _FACTS))
     known = facts.get("format")
     written = f"{folder} was written in format {short(known)}, this version reads {FORMAT}; build the index again"
     require(known == FORMAT, written, BadCheckpoint)
     digests = typed(facts.get("sha256"), dict[str, str], f"{folder / _FACTS}: sha256")
     tensors = read_tensors(folder / _TENSORS)
+    _check_digest(folder / _TENSORS, digest(tensors), digests)
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    documents = _documents(_content(folder / _DOCUMENTS, digests), folder / _DOCUMENTS)
+    names = parse_json(_content(folder / _WORDS, digests)[:], str(folder / _WORDS), BadCheckpoint)
+    vocabulary = {str(word): number for number, word in enumerate(names if isinstance(names, list) else ())}
+    _check_arrays(arrays, documents, len(vocabulary), folder)
+    words = Bm25(vocabulary, *(arrays[f"words.{part}"] for part in _POSTINGS))
+    vectors = VectorSearch(arrays["vectors"], arrays["probe"], None) if "vectors" in arrays else None
+    if vectors is not None and _GRAPH in digests:
+        path = folder / _GRAPH
+        graph = Graph.open(path, _content(path, digests, mapped=True), *vectors.vectors.shape)
+        vectors = replace(vectors, graph=graph, keys=arrays.get("keys"))
+    return Index(documents, arrays["spans"], words, vectors)
+
+
+def _content(path: Path, digests: Mapping[str, str], *, mapped: bool = False) -> bytes | mmap.mmap:
+    """What a file holds, if it is what the facts speak of."""
+    check_file(path)
     try:
-        found = _digests(folder, digest(tensors))
-    except FileNotFoundError as error:
-        raise NotFound(f"{folder} lacks {Path(error.filename).name}; build the index again") from None
-    changed = [name for name, sha in found.items() if digests.get(name) != sha]
-    require(not changed, f"{folder / ''.join(changed[:1])} is damaged or changed; build the index again", BadCheckpoint)
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+        with path.open("rb") as file:
+            fits = mapped and os.fstat(file.fileno()).st_size > 0  # no empty file can be mapped
+            held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if fits else file.read()
+    except FileNotFoundError:
+        raise NotFound(f"{path.parent} lacks {path.name}; build the index again") from None
+    _check_digest(path, hashlib.sha256(held).hexdigest(), digests)
+    return held
 
 
-def _read_documents(path: Path) -> tuple[Document, ...]:
+def _check_digest(path: Path, found: str, digests: Mapping[str, str]) -> None:
+    require(digests.get(path.name) == found, f"{path} is damaged or changed; build the index again", BadCheckpoint)
+
+
+def _documents(content: bytes | mmap.mmap, path: Path) -> tuple[Document, ...]:
     found = []
-    with decompressed(path, BadCheckpoint) as (_, lines):
-        for number, line in enumerate(lines, start=1):
-            one = parse_json(line.decode(), f"{path}, line {number}", BadCheckpoint)
-            good = isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("id", "text"))
-            known = one.get("metadata", {}) if good else None
-            good = isinstance(known, dict) and all(isinstance(value, str | int | float) for value in known.values())
-            require(
-                good, f"{path}, line {number} is no document with id and text; build the index again", BadCheckpoint
-            )
-            found.append(Document(one["text"], one["id"], one.get("metadata", {})))
+    for number, line in enumerate(io.BytesIO(content), start=1):
+        one = parse_json(line, f"{path}, line {number}", BadCheckpoint)
+        good = isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("id", "text"))
+        known = one.get("metadata", {}) if good else None
+        good = isinstance(known, dict) and all(isinstance(value, str | int | float) for value in known.values())
+        require(good, f"{path}, line {number} is no document with id and text; build the index again", BadCheckpoint)
+        found.append(Document(one["text"], one["id"], one.get("metadata", {})))
     return tuple(found)
 
 
@@ -371,16 +429,6 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], documents: tuple[Document, ..
 
 def _within(numbers: NDArray[Any], end: int) -> bool:
     return bool(((numbers >= 0) & (numbers < end)).all())
-
-
-def _digests(folder: Path, of_tensors: str) -> dict[str, str]:
-    """SHA-256 of each file that the facts speak of; that of the tensors is known to who wrote or read them."""
-    found = {_TENSORS: of_tensors}
-    for name in (_DOCUMENTS, _WORDS, *([_GRAPH] if (folder / _GRAPH).exists() else [])):
-        check_file(folder / name)
-        with (folder / name).open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
 
 
 def embedder(model: Model, skill: str | Path | None, progress: Progress | None = None) -> Embed:
