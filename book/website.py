@@ -32,6 +32,7 @@ PAGES = {
     f"{BOX}/encoder/curve.svg": "models/curve.svg",
     f"{BOX}/translator/README.md": "models/translator.md",
     "book/iframe-worker.js": "iframe-worker.js",  # so that the search works from the disk, too
+    "book/site.css": "site.css",
 }
 SHOWN = (".md", ".png", ".svg")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")

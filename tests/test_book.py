@@ -38,12 +38,14 @@ def test_every_public_name_and_method_has_an_entry():
     assert set(clearhead.__all__) - {"__version__"} <= found
     public = [name for name in vars(clearhead.Model) if not name.startswith("_")]
     assert {f"Model.{name}" for name in public if name not in clearhead.Model.__annotations__} <= found
+    assert {"Trace.links", "View.save", "Index.search"} <= found
 
 
 def test_a_use_has_the_signature_that_it_has_when_it_runs():
     text = reference.python()
     shown = text.split("### Model.tag\n")[1].split("###")[0]
     assert "-> Tagged | list[Tagged] | Iterator[Tagged]" in shown
+    assert ") -> View\n" in text.split("### Trace.heads\n")[1].split("###")[0]
     assert "```pycon\n>>> " in shown
 
 
