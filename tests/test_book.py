@@ -119,6 +119,11 @@ def test_links_out_of_the_site_become_names():
     )
 
 
+def test_a_picture_that_is_not_in_the_site_ends_the_build():
+    with pytest.raises(SystemExit, match=r"docs/a\.md shows docs/b\.gif, which is not in the site"):
+        website.turned("![b](b.gif)", "docs/a.md", {"docs/a.md": "a.md"})
+
+
 def test_what_a_page_would_fetch_is_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<script src="https://example.org/x.js"></script><a href="https://example.org/y">y</a><img src="z.png">'
