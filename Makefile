@@ -35,7 +35,7 @@ test-ray: .venv/installed-dev
 
 # the documentation as a site, in build/book/site: it needs no network to be read
 docs: .venv/installed-docs
-	$(BIN)/python book/website.py
+	OMP_NUM_THREADS=1 $(BIN)/python book/website.py
 
 # what docs/ has of the code and of measured figures: tables, drawings, the recording of the demo
 figures: .venv/installed-dev

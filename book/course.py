@@ -122,6 +122,7 @@ def page(path: Path, folder: Path) -> str:
             name = f"{path.stem}-{number}.html"
             (folder / name).write_text(shown.picture.html, encoding="utf-8")
             block += f'\n\n<iframe src="{name}" title="{shown.picture.title}" width="100%" height="640"></iframe>'
+            block += f"\n\n[The picture by itself]({name})"
         parts.append(_folded(block) if cell.is_solution else block)
     parts.append(f"[This chapter as a notebook](notebooks/{path.stem}.ipynb), for Jupyter and Colab.")
     return "\n\n".join(parts) + "\n"

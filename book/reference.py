@@ -17,6 +17,8 @@ import clearhead
 from clearhead import errors
 from clearhead.cli import app
 from clearhead.data.documents import Document
+from clearhead.inside.page import View
+from clearhead.inside.trace import Trace
 from clearhead.io import Record
 from clearhead.pipelines import results
 from clearhead.pipelines.search.index import Index
@@ -32,7 +34,8 @@ from clearhead.training.recipes.translate import Translate
 from clearhead.training.recipes.word2vec import Vectors
 
 # what a public function takes or gives, and is not public by itself
-ALSO = (Index, Document)
+ALSO = (Trace, View, Index, Document)
+_HOME = re.compile(r"\b(?:clearhead(?:\.\w+)*|collections\.abc|pathlib|typing)\.(?=[A-Z])")  # where a type is defined
 RECIPES = {
     "pretrain": Pretrain,
     "pretrain of recurrent families": Language,
@@ -96,7 +99,8 @@ def _signed(name: str, thing: Any) -> list[str]:
         signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return []
-    shown = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", str(signature)).replace("(self, ", "(").replace("(self)", "()")
+    shown = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", _HOME.sub("", str(signature)))
+    shown = shown.replace("(self, ", "(").replace("(self)", "()")
     if len(shown) > 80:
         parts = _top_level(shown)
         shown = "(\n" + "".join(f"    {part},\n" for part in parts[0]) + ")" + parts[1]

@@ -32,8 +32,9 @@ PAGES = {
     f"{BOX}/encoder/curve.svg": "models/curve.svg",
     f"{BOX}/translator/README.md": "models/translator.md",
     "book/iframe-worker.js": "iframe-worker.js",  # so that the search works from the disk, too
+    "book/site.css": "site.css",
 }
-SHOWN = (".md", ".png", ".svg")
+SHOWN = (".md", ".png", ".svg", ".webp")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _FETCHED = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?(?:src|href)=\"?(https?://[^\"\s>]*)[^>]*>")
 
@@ -46,13 +47,18 @@ def places() -> dict[str, str]:
 
 
 def turned(text: str, source: str, known: dict[str, str]) -> str:
-    """A page with its links turned to where their targets are; a file that is not in the site is only named."""
+    """A page with its links turned to where their targets are; a file that is not in the site is only named.
+
+    A picture that is not there is no page: it ends the build.
+    """
 
     def turn(found: re.Match[str]) -> str:
         sign, words, target, anchor = found[1], found[2], found[3], found[4] or ""
         if not target or "://" in target or target.startswith("mailto:"):
             return found[0]
         at = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if at not in known and sign:
+            sys.exit(f"{source} shows {at}, which is not in the site")
         if at not in known:
             return f"{words} (`{at}`)"
         to = posixpath.relpath(known[at], posixpath.dirname(known[source]) or ".")

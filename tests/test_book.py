@@ -38,12 +38,14 @@ def test_every_public_name_and_method_has_an_entry():
     assert set(clearhead.__all__) - {"__version__"} <= found
     public = [name for name in vars(clearhead.Model) if not name.startswith("_")]
     assert {f"Model.{name}" for name in public if name not in clearhead.Model.__annotations__} <= found
+    assert {"Trace.links", "View.save", "Index.search"} <= found
 
 
 def test_a_use_has_the_signature_that_it_has_when_it_runs():
     text = reference.python()
     shown = text.split("### Model.tag\n")[1].split("###")[0]
     assert "-> Tagged | list[Tagged] | Iterator[Tagged]" in shown
+    assert ") -> View\n" in text.split("### Trace.heads\n")[1].split("###")[0]
     assert "```pycon\n>>> " in shown
 
 
@@ -115,6 +117,11 @@ def test_links_out_of_the_site_become_names():
     assert turned.startswith(
         "[safe](security.md#tls), files (`deploy/x.yaml`), [web](https://example.org)\n```\n[as it"
     )
+
+
+def test_a_picture_that_is_not_in_the_site_ends_the_build():
+    with pytest.raises(SystemExit, match=r"docs/a\.md shows docs/b\.gif, which is not in the site"):
+        website.turned("![b](b.gif)", "docs/a.md", {"docs/a.md": "a.md"})
 
 
 def test_what_a_page_would_fetch_is_found(tmp_path):

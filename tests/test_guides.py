@@ -1,5 +1,6 @@
 """The guides: the first commands of each are run, all others are read by the real command line, their Python runs."""
 
+import json
 import re
 import shlex
 import shutil
@@ -102,3 +103,11 @@ def test_an_answer_is_what_the_guide_promises(checkout, run):
     says, silent = commands(blocks("questions", "sh")[0])
     assert "  30  " in run(*says)[1]
     assert "(no answer)" in run(*silent)[1]
+
+
+def test_a_wrong_answer_is_as_wrong_as_the_guide_says(checkout, run):
+    found = blocks("wrong-answer", "sh")
+    for block, said in ((found[0], ["negative", "positive"]), (found[3], ["negative", "negative", "positive"])):
+        classify, *_ = commands(block)
+        lines = run(*classify, "--json")[1].splitlines()
+        assert [json.loads(line)["label"] for line in lines] == said

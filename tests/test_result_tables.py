@@ -23,6 +23,12 @@ def test_tables_of_the_pages_are_those_of_the_files():
         )
 
 
+def test_no_table_of_the_benchmarks_was_typed():
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    made = re.sub(r"<!-- figures: \S+ -->.*?<!-- end -->", "", page, flags=re.DOTALL)
+    assert re.findall(r"^ *\|.*", made, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("path", sorted(result_tables.RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_a_file_says_what_made_it_and_is_shown(path):
     found = json.loads(path.read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@
 # last state is all that the decoder ever hears of the source: a whole sentence in one vector, however long it is. That
 # is the bottleneck.
 #
-# > hₜ = f(hₜ₋₁, xₜ), sₜ = g(sₜ₋₁, yₜ₋₁, c), and c is the last h for every t
+# > h<sub>t</sub> = f(h<sub>t−1</sub>, x<sub>t</sub>), s<sub>t</sub> = g(s<sub>t−1</sub>, y<sub>t−1</sub>, c), and c is the last h for every t
 #
 # In the package this is a part with one line, beside the part that attention puts in its place (chapter 3):
 #
@@ -24,6 +24,7 @@ from clearhead.nn.alignment import AttentionContext, DotScore, FixedContext
 from clearhead.nn.layout import Packed
 
 LETTERS, WIDTH, START = 12, 48, 12
+torch.set_num_threads(1)  # with matrices as small as these, several would mostly wait for one another
 
 
 class Repeats(nn.Module):
@@ -79,7 +80,7 @@ assert right(attending, 12) > right(squeezed, 12) + 0.1
 # `docs/benchmarks.md` has the ladder from the LSTM to the Transformer, where an LSTM reaches 25.9 BLEU on Multi30k and the
 # same network with additive attention more than 40.
 #
-# There is a second price: hₜ needs hₜ₋₁, so that words are read one after the other, however many processors there are. Watch
+# There is a second price: h<sub>t</sub> needs h<sub>t−1</sub>, so that words are read one after the other, however many processors there are. Watch
 # how a decoder goes on, one word at a time (this one is a Transformer; chapter 8):
 
 # %%

@@ -2,10 +2,10 @@
 # # 3. Attention
 #
 # A recurrent translator squeezes a whole sentence into one vector, and long sentences suffer. Attention lets the decoder
-# look back: at every step it scores the encoder's states hᵢ against its own state s, turns the scores into weights that
+# look back: at every step it scores the encoder's states h<sub>i</sub> against its own state s, turns the scores into weights that
 # add up to one, and reads the weighted sum.
 #
-# > αᵢ = softmaxᵢ score(s, hᵢ), c = Σ αᵢ hᵢ
+# > α<sub>i</sub> = softmax<sub>i</sub> score(s, h<sub>i</sub>), c = Σ<sub>i</sub> α<sub>i</sub> h<sub>i</sub>
 #
 # Three scores have names: *dot* s·h, *general* s·W h (both Luong 2015) and *additive* v·tanh(W s + U h) (Bahdanau 2015).
 # Two of them are this much code:

@@ -4,7 +4,7 @@
 # Attention lets a decoder look at a source. Self-attention lets every word of a text look at every other word of the
 # same text, all at once and without a recurrent network. Deck 004 begins with a form that has no parameters at all:
 #
-# > aᵢⱼ = xᵢ·xⱼ, and each word becomes the mean of all, weighted by softmax(a)
+# > a<sub>ij</sub> = x<sub>i</sub>·x<sub>j</sub>, and each word becomes the mean of all, weighted by softmax(a)
 #
 # {{ clearhead.nn.attention.self_attention }}
 
@@ -25,11 +25,11 @@ assert torch.allclose(self_attention(x[shuffled]), self_attention(x)[shuffled]) 
 # Now the form that every Transformer uses. Each word gets three roles by three learned matrices: a *query* (what I look
 # for), a *key* (what I offer), a *value* (what I say):
 #
-# > q = x W^Q, k = x W^K, v = x W^V; Z = softmax(Q Kᵀ / √d_k) V
+# > q = x W<sup>Q</sup>, k = x W<sup>K</sup>, v = x W<sup>V</sup>; Z = softmax(Q K<sup>T</sup> / √d<sub>k</sub>) V
 #
 # {{ clearhead.nn.attention.scaled_dot_product }}
 #
-# The slide "Thinking Machines" prints the numbers: the scores of *Thinking* are 112 and 96, d_k is 64, so they become 14
+# The slide "Thinking Machines" prints the numbers: the scores of *Thinking* are 112 and 96, d<sub>k</sub> is 64, so they become 14
 # and 12, and the softmax 0.88 and 0.12.
 
 # %%
@@ -59,7 +59,7 @@ inside.by_hand()
 # %% [markdown]
 # ## Exercises
 #
-# **1.** Why divide by √d_k? Draw queries and keys of 4, 64 and 1024 random features and look at the largest weight.
+# **1.** Why divide by √d<sub>k</sub>? Draw queries and keys of 4, 64 and 1024 random features and look at the largest weight.
 
 # %% tags=["solution"]
 torch.manual_seed(0)

@@ -3,9 +3,11 @@
 #
 # One softmax can point at one thing at a time. A word wants several: its noun, its verb, the word before. So attention is
 # done H times side by side, each head with narrower matrices of its own; the results are put next to each other,
-# n × (H·d), and multiplied by W^O, back to n × D.
+# n × (H·d), and multiplied by W<sup>O</sup>, back to n × D.
 #
-# > headᵢ = softmax(x Wᵢ^Q (x Wᵢ^K)ᵀ / √d) x Wᵢ^V; MultiHead(x) = [head₁ … head_H] W^O
+# > head<sub>i</sub> = softmax(x W<sub>i</sub><sup>Q</sup> (x W<sub>i</sub><sup>K</sup>)<sup>T</sup> / √d) x W<sub>i</sub><sup>V</sup>
+# >
+# > MultiHead(x) = [head<sub>1</sub> … head<sub>H</sub>] W<sup>O</sup>
 #
 # {{ clearhead.nn.attention.MultiHeadAttention.forward }}
 

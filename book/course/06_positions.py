@@ -4,7 +4,7 @@
 # Self-attention sees a bag of words: *dog bites man* and *man bites dog* give the same vectors in another order. The 2017
 # paper adds a table of sines and cosines to the words, each pair of features a clock of its own speed:
 #
-# > PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D))
+# > PE(pos, 2i) = sin(pos / 10000<sup>2i/D</sup>), PE(pos, 2i+1) = cos(pos / 10000<sup>2i/D</sup>)
 #
 # {{ clearhead.nn.positions.sinusoidal_interleaved }}
 #

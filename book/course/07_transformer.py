@@ -4,7 +4,7 @@
 # Stack what we have. A block is attention, which moves information between words, and a feed-forward network, which
 # works on each word alone; round both go a residual sum and a LayerNorm:
 #
-# > y = LayerNorm(x + MultiHead(x)), z = LayerNorm(y + W₂ max(0, W₁ y + b₁) + b₂)
+# > y = LayerNorm(x + MultiHead(x)), z = LayerNorm(y + W<sub>2</sub> max(0, W<sub>1</sub> y + b<sub>1</sub>) + b<sub>2</sub>)
 #
 # {{ clearhead.nn.blocks.PostNormBlock }}
 #

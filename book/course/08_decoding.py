@@ -7,7 +7,7 @@
 # - *beam search*: keep the best few beginnings, by the sum of their log-probabilities, until they end;
 # - *sampling*: draw, with a temperature, from the best k (top-k), or from the fewest that hold p of the probability (top-p).
 #
-# > log p(y₁ … y_n) = Σₜ log p(yₜ | y₁ … yₜ₋₁), and with temperature τ: p ∝ exp(z / τ)
+# > log p(y<sub>1</sub> … y<sub>n</sub>) = Σ<sub>t</sub> log p(y<sub>t</sub> | y<sub>1</sub> … y<sub>t−1</sub>), and with temperature τ: p ∝ exp(z / τ)
 #
 # The last is this much code:
 #

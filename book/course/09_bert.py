@@ -5,7 +5,7 @@
 # whether one sentence follows another. Its input is a sum of three vectors for each token: the piece, its position, its
 # segment.
 #
-# > xᵢ = E[tokenᵢ] + P[i] + S[segmentᵢ]; loss = −Σ log p(true token at i), over the masked i alone
+# > x<sub>i</sub> = E[token<sub>i</sub>] + P[i] + S[segment<sub>i</sub>]; loss = −Σ log p(true token at i), over the masked i alone
 #
 # The lectures' example:
 

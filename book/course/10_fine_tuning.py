@@ -5,7 +5,11 @@
 # each is a small head on the same hidden states: a class for a sentence, a class for a pair, a label for each token, the
 # start and the end of an answer. The last two are the same head with another number of outputs:
 #
-# > class: softmax(W h_[CLS]); token i: softmax(W hᵢ); answer: start softmaxᵢ(w·hᵢ), end softmaxᵢ(v·hᵢ)
+# > class: softmax(W h<sub>[CLS]</sub>)
+# >
+# > token i: softmax(W h<sub>i</sub>)
+# >
+# > answer: start softmax<sub>i</sub>(w·h<sub>i</sub>), end softmax<sub>i</sub>(v·h<sub>i</sub>)
 #
 # {{ clearhead.nn.heads.TokenHead }}
 

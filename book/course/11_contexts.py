@@ -29,7 +29,7 @@ inside.senses_of(model, "bank")
 # 94.9, the sum of the last four 95.9, their concatenation 96.1. In the package a layer, or a mix of some, is an option,
 # and the six of the slide are these:
 #
-# > x = h_9 + h_10 + h_11 + h_12 (width D), or [h_9; h_10; h_11; h_12] (width 4·D)
+# > x = h<sub>9</sub> + h<sub>10</sub> + h<sub>11</sub> + h<sub>12</sub> (width D), or [h<sub>9</sub>; h<sub>10</sub>; h<sub>11</sub>; h<sub>12</sub>] (width 4·D)
 #
 # {{ clearhead.inside.layers.feature_choices }}
 

@@ -4,7 +4,7 @@
 # After 2018 came a family. Most of its members change one thing, and the package has each in one file. What they change can be
 # counted, with V words, width D, L layers and a feed-forward of 4·D:
 #
-# > parameters ≈ V·D + L·12·D²; ALBERT: V·128 + 128·D + 12·D²
+# > parameters ≈ V·D + L·12·D<sup>2</sup>; ALBERT: V·128 + 128·D + 12·D<sup>2</sup>
 
 # %%
 import torch

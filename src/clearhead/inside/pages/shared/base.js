@@ -87,7 +87,8 @@ function remembered(name, known) {
 function remember(change) {
   for (const [name, value] of Object.entries(change)) value === null ? address.delete(name) : address.set(name, value);
   try {
-    history.replaceState(null, "", `#${address}`);
+    // where nothing is chosen, no "#" by itself: it means the top, and a browser scrolls the page round a frame to it
+    history.replaceState(null, "", String(address) ? `#${address}` : location.href.split("#")[0]);
   } catch {
     // a frame inside a notebook has no address of its own
   }
