@@ -103,17 +103,20 @@ def principal_plane(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _astray(near: Tensor, found: Sequence[Occurrence]) -> list[list[list[int]]] | None:
-    """By layer, the occurrences whose nearest is of another sense, each with that one: none, and the senses are apart.
+    """By layer, the occurrences as near to one of another sense as to their own, each with that one.
 
-    None where no sense has two occurrences, or there are not two senses.
+    None astray, and the senses are apart; None where no sense has two occurrences, or there are not two senses.
     """
     senses = torch.tensor([one.sense for one in found])
     same = senses[:, None] == senses
     if same.all() or (same.sum(1) == 1).all():
         return None
     alone = same.sum(1) == 1  # which can be near to others only
-    nearest = (near - 3 * torch.eye(len(found))).argmax(-1)  # (L + 1, n)
-    wrong = (senses[nearest] != senses) & ~alone
+    # equal vectors, as the embeddings of one word are, differ by rounding, which tells nothing apart
+    near = near.round(decimals=4)
+    own = near.masked_fill(~same | torch.eye(len(found), dtype=torch.bool), -2).amax(-1)  # (L + 1, n)
+    other, nearest = near.masked_fill(same, -2).max(-1)
+    wrong = (other >= own) & ~alone
     return [[[int(i), int(layer[i])] for i in lost.nonzero()[:, 0]] for layer, lost in zip(nearest, wrong, strict=True)]
 
 
