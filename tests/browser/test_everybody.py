@@ -58,7 +58,8 @@ def example(entry):
     return f"{entry.path}?{urlencode(values | chosen)}"
 
 
-PATHS = ["/", "/learn", "/compare", *(f"/learn/{one['name']}" for one in CHAPTERS), *map(example, ENTRIES.values())]
+LEARN = [f"/learn/{one['name']}?view={opened['view']}" for one in CHAPTERS for opened in one["views"]]
+PATHS = ["/", "/learn", "/compare", *LEARN, *map(example, ENTRIES.values())]
 
 
 @pytest.fixture(scope="session")

@@ -129,6 +129,33 @@ def test_p_presents_and_page_down_goes_on(visit, lectures):
     assert page.locator(".top").is_visible()
 
 
+def test_page_down_goes_through_all_views_of_a_chapter(visit, lectures):
+    page = drawn(visit(f"{lectures}/learn/bert", lectures))
+    assert page.get_by_label("Second text (if any)").input_value() == "BERT will hurt!"
+    page.keyboard.press("PageDown")
+    page.wait_for_url("**/learn/bert?view=pretraining*")
+    drawn(page)
+    page.get_by_label("Text", exact=True).fill(TIRED)
+    page.locator(".go").click()
+    page.wait_for_url("**/learn/bert?view=pretraining*tired*")
+    drawn(page)
+    page.get_by_role("button", name="Roll the dice").wait_for()
+    assert page.locator(".chapter .views [aria-current=page]").inner_text() == "Pre-training"
+    page.locator(".chapter h1").click()
+    page.keyboard.press("PageDown")
+    page.wait_for_url("**/learn/fine-tuning*")
+
+
+def test_the_bar_counts_blocks_and_heads_from_1_as_the_picture_does(visit, studio):
+    page = drawn(visit(f"{studio}/look/qkv?text={quote(TIRED)}&token=animal&layer=1&head=2", studio))
+    assert [page.locator(f"#field-{name}").input_value() for name in ("layer", "head")] == ["2", "3"]
+    page.locator("studio-view .lead", has_text="Block 2, head 3").wait_for()
+    page.locator("#field-head").fill("1")
+    page.locator(".go").click()
+    page.wait_for_url("**layer=1&head=0*")
+    page.locator("studio-view .lead", has_text="Block 2, head 1").wait_for()
+
+
 def test_the_keyboard_goes_through_a_workspace(visit, studio):
     page = attention(visit, studio)
     page.wait_for_timeout(800)

@@ -1,7 +1,6 @@
 """Every picture is one command: it writes a page, says so, or gives its data as JSON."""
 
 import json
-from importlib import import_module
 
 import pytest
 
@@ -37,10 +36,7 @@ def test_each_picture_is_one_command(run, folder, tmp_path, arguments, key):
     assert key in data
 
 
-def test_the_bottleneck_is_a_picture(run, tmp_path, monkeypatch):
-    bottleneck = import_module("clearhead.inside.bottleneck")  # the package has the function of that name
-    trained = bottleneck._trained
-    monkeypatch.setattr(bottleneck, "_trained", lambda steps: trained(10))
+def test_the_bottleneck_is_a_picture(run, tmp_path):
     page = tmp_path / "page.html"
     code, out, _ = run("look", "bottleneck", "43 27", "--out", page)
     assert code == 0

@@ -1,4 +1,4 @@
-"""The bottleneck: three networks learn numbers on the spot, and what is shown of them is theirs."""
+"""The bottleneck: three networks that have learnt numbers, shipped or on the spot; what is shown of them is theirs."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from clearhead.decoding.config import GenerationConfig
 from clearhead.errors import BadInput
 from clearhead.inside import bottleneck
-from clearhead.inside.bottleneck import _trained
+from clearhead.inside.bottleneck import train_networks
 
 STEPS = 25
 
@@ -22,7 +22,7 @@ def test_numbers_are_written_as_both_languages_have_them(data):
 
 
 def test_what_is_shown_is_what_the_networks_write(data):
-    models = _trained(STEPS)
+    models = train_networks(STEPS)
     assert list(models) == ["GRU", "GRU with attention", "Transformer"]
     for one in data["models"]:
         generator = models[one["name"]].generator
@@ -47,6 +47,18 @@ def test_quality_is_told_by_length(data):
     assert [one["family"] for one in quality["scores"]] == ["GRU", "GRU with attention", "Transformer"]
     assert quality["words"] == [[3, 6], [9, 12], [15, 18], [21, 24]]
     assert all(0 <= score <= 100 for one in quality["scores"] for score in one["chrf"])
+
+
+def test_those_that_are_shipped_show_the_bottleneck():
+    found = bottleneck("43 27 81 96").data
+    said = {one["name"]: one["text"] for one in found["models"]}
+    right = " ".join(found["target"])
+    assert said["GRU"] != right
+    assert said["GRU with attention"] == said["Transformer"] == right
+    alone, attentive, transformer = (one["chrf"] for one in found["quality"]["scores"])
+    assert all(one < two for one, two in zip(alone, attentive, strict=True))
+    assert all(one < two for one, two in zip(alone, transformer, strict=True))
+    assert (found["steps"], found["here"]) == (500, False)
 
 
 def test_training_leaves_the_random_numbers_of_others_alone():

@@ -228,7 +228,7 @@ def test_a_skill_that_is_not_there_is_told_on_every_page(built_in, path):
 
 def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):
     skilled = Model(small().checkpoint)
-    skilled.skills = {"spam": Path("not asked for")}
+    skilled.skills, skilled.uses = {"spam": Path("not asked for")}, {"classify": "spam"}
     monkeypatch.setattr(Model, "skill", lambda self, name: small(**HEADS["classes"]))
     monkeypatch.setattr("clearhead.studio.registry.load", lambda source: skilled)
     client = TestClient(create_app(folders[:1]), base_url="http://localhost")
@@ -236,6 +236,9 @@ def test_a_skill_is_a_model_of_its_own(folders, monkeypatch):
     found = client.get("/api/model", params={"skill": "spam"}).json()
     assert (found["heads"], found["labels"], found["skills"]) == (["classes"], ["no", "yes"], ["spam"])
     assert client.get("/api/look/why", params={"text": TEXT, "skill": "spam"}).json()["use"] == "classify"
+    # a picture names the skill that was taken, though nobody chose it
+    assert client.get("/api/model").json()["uses"] == {"classify": "spam"}
+    assert "words, skill spam · " in client.get("/picture/why", params={"text": TEXT, "use": "classify"}).text
     for name in ("other", "../spam"):
         missing = client.get("/api/look/why", params={"text": TEXT, "skill": name})
         assert missing.status_code == 404
@@ -420,8 +423,11 @@ def test_every_chapter_has_a_view_and_values_for_it(client):
         assert client.get(path).status_code == 200
     assert client.get("/learn/cooking").status_code == 404
     for one in chapters:
-        entry = next(ENTRIES[f"/look/{name}"] for name in one["views"] if f"/look/{name}" in ENTRIES)
-        assert all(one["values"].get(field.name) for field in entry.fields if field.required), one["name"]
+        for opened in one["views"]:
+            fields = ENTRIES[f"/look/{opened['view']}"].fields
+            assert all(opened["values"].get(field.name) for field in fields if field.required), one["name"]
+            assert {*opened["values"]} <= {"model", "skill", *(field.name for field in fields)}
+            assert opened["try"]
         assert 2 <= len([part for part in one["about"].split(". ") if part]) <= 3
 
 

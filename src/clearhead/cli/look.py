@@ -299,7 +299,7 @@ def bottleneck(
     text: str = Argument("43 27 81 96", help="Numbers from 21 to 99 that do not end in 0, up to 8 of them."),
     out: OutOption = None,
 ) -> Rows:
-    """A recurrent translator beside one with attention and a Transformer, which are trained for it in some seconds.
+    """A recurrent translator beside one with attention and a Transformer, all three as wide, of German numbers.
 
     Example: `clearhead look bottleneck "43 27 81"`
     """

@@ -1,7 +1,7 @@
-"""The bottleneck page: three small translators, trained here and now; one of them has a single vector for a sentence.
+"""The bottleneck page: three small translators, of which one has a single vector for a whole sentence.
 
-They learn German numbers, whose digits change places in English: "drei und vierzig" is "forty three". That takes
-seconds on one core, so what is shown was trained by the one who looks at it.
+They have learnt German numbers, whose digits change places in English: "drei und vierzig" is "forty three". That takes
+seconds on one core, so that whoever doubts them trains them anew, as `make-model/bottleneck.py` has.
 """
 
 import random
@@ -18,13 +18,14 @@ from clearhead.inside.decoding import by_length, written_by
 from clearhead.inside.page import View
 from clearhead.models.seq2seq import Seq2SeqConfig
 from clearhead.models.transformer import TransformerConfig
-from clearhead.pipelines.model import Model
+from clearhead.pipelines.model import Model, load
 
 SCRIPTS = ("shared/svg.js", "shared/heatmap.js", "main.js")
 GERMAN = ("eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 GERMAN_TENS = ("zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
 ENGLISH_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+FOLDER = Path(__file__).with_name("networks")
 LONGEST = 8  # numbers of a text
 LEARNT = 4  # numbers of a training pair, at most: longer texts are longer than all that was read
 EXAMPLES = 12_000
@@ -57,14 +58,15 @@ NETWORKS: dict[str, tuple[str, Any, float]] = {
 
 
 @keywords
-def bottleneck(text: str = "43 27 81 96", *, steps: int = STEPS) -> View:
+def bottleneck(text: str = "43 27 81 96", *, steps: int | None = None) -> View:
     """Show how a recurrent network translates numbers without and with attention, and how a Transformer does.
 
-    The first call trains all three, for so many steps. `text` are numbers from 21 to 99 as digits, without those that
-    end in 0: the more there are, the more one vector has to hold.
+    With `steps` all three are trained here and now, for so many; else they are those that come with the package.
+    `text` are numbers from 21 to 99 as digits, without those that end in 0: the more there are, the more one vector has
+    to hold.
     """
     numbers = _numbers(text)
-    models = _trained(steps)
+    models = shipped() if steps is None else train_networks(steps)
     source, target = _pair(numbers)
     shown = [{"name": name, **written_by(model, source, 2 * LONGEST + 2)} for name, model in models.items()]
     rng = random.Random(1)  # noqa: S311
@@ -80,13 +82,25 @@ def bottleneck(text: str = "43 27 81 96", *, steps: int = STEPS) -> View:
         "width": WIDTH,
         "learnt": LEARNT,
         "pairs": EXAMPLES,
-        "steps": steps,
+        "steps": STEPS if steps is None else steps,
+        "here": steps is not None,
     }
     return View.of("bottleneck", "Bottleneck", SCRIPTS, data)
 
 
 @cache
-def _trained(steps: int) -> dict[str, Model]:
+def shipped() -> dict[str, Model]:
+    """The three networks that `train_networks` has made for the package."""
+    return {name: load(FOLDER / folder_of(name)) for name in NETWORKS}
+
+
+def folder_of(name: str) -> str:
+    """Where a network lies, below `FOLDER`."""
+    return name.lower().replace(" ", "-")
+
+
+@cache
+def train_networks(steps: int = STEPS) -> dict[str, Model]:
     """The three networks, each trained on the same pairs by the recipe for translation."""
     # all other views do without what trains, which takes long to import
     from clearhead.training.recipes.translate import Translate, translate

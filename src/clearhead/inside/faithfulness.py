@@ -15,7 +15,7 @@ from clearhead.inside.page import View, rounded
 from clearhead.pipelines.model import Model
 
 SCRIPTS = ("shared/svg.js", "chart.js", "main.js")
-POINTS = 20  # of a curve; short texts have one for each token
+POINTS = 10  # of a curve, beside its first; texts of fewer tokens have one for each
 SHUFFLES = 5
 TIE = 0.005  # of two areas: too little to prefer one method
 

@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch.nn.functional import cosine_similarity
 
-from clearhead.data.batch import Batch
 from clearhead.errors import WrongTask, keywords, require
 from clearhead.inside.model_view import head_answer
 from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.nn.decoder import EncoderDecoder
-from clearhead.nn.hooks import evaluating
+from clearhead.nn.hooks import record
 from clearhead.pipelines.model import Model
 
 SCRIPTS = ("shared/svg.js", "diagram.js", "main.js")
@@ -76,10 +75,9 @@ def _diagram(model: Model, kind: str, text: str | None, pair: str | None) -> dic
 def _said(model: Model, head: str, text: str, pair: str | None) -> dict[str, Any]:
     encoding = model.tokenizer.encode(text, pair)
     check_length(len(encoding), min(LIMIT, model.encoder.max_length))
-    said, answer = head_answer(model, encoding, head)
-    batch = Batch.of([encoding.ids], [encoding.segments]).to(model.device)
-    with torch.no_grad(), evaluating(model.encoder):
-        hidden = model.encoder(batch.ids, batch.layout, batch.segments).float().cpu()
+    with record(model.encoder) as calls:
+        said, answer = head_answer(model, encoding, head)
+    hidden = calls[0].output.float().cpu()
     second = encoding.parts[1].start if pair is not None else len(encoding)
     sides = [int(place >= second) for place in range(len(encoding))]
     return {"tokens": encoding.tokens, "sides": sides, "said": said, "answer": answer, "hidden": hidden}

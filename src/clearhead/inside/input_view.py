@@ -2,6 +2,7 @@
 
 # T tokens or positions · E embedding width · D width
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -122,7 +123,7 @@ def swap_words(model: Model, text: str) -> dict[str, Any]:
     order = list(range(len(encoding)))
     order[first], order[last] = last, first
     encoder: Any = model.encoder
-    named = {name: value for name, value in [*encoder.named_parameters(), *encoder.named_buffers()] if _placing(name)}
+    named = dict(_placing(encoder))
     told = (
         "this model knows distances, not positions, and cannot do without; choose one with learned or rotary positions"
     )
@@ -137,7 +138,8 @@ def swap_words(model: Model, text: str) -> dict[str, Any]:
     def states(which: list[int], changed: dict[str, Tensor]) -> Tensor:
         given = (ids[which].to(model.device), layout, segments[which].to(model.device))
         with torch.no_grad(), evaluating(encoder):
-            return torch.func.functional_call(encoder, changed, given).float().cpu()
+            # blocks may share a module that turns: exchanged under each of its names, it would not be put back
+            return torch.func.functional_call(encoder, changed, given, tie_weights=False).float().cpu()
 
     straight = list(range(len(encoding)))
     alike = {}
@@ -148,8 +150,13 @@ def swap_words(model: Model, text: str) -> dict[str, Any]:
     return {"tokens": encoding.tokens, "places": [first, last], "order": order, "alike": alike}
 
 
-def _placing(name: str) -> bool:
-    return name.endswith(("position.weight", "rotary.cos", "rotary.sin"))
+def _placing(encoder: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The tables that say where a token stands, each module's under one name."""
+    for path, module in encoder.named_modules():
+        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            full = f"{path}.{name}"
+            if full.endswith(("position.weight", "rotary.cos", "rotary.sin")):
+                yield full, value
 
 
 def _own(encoder: Any, length: int, width: int) -> dict[str, Any]:

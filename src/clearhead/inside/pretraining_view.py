@@ -72,12 +72,12 @@ def _rolled(model: Model, encoding: Encoding, masking: Masking, rolls: int, seed
     vocabulary = Vocabulary.of(model.tokenizer)
     text = Batch.of([encoding.ids], [encoding.segments])
     drawn = [mask(text, vocabulary, masking, rng(Stream.MASKING, seed, roll)) for roll in range(rolls)]
-    predicted = _predict(model, [one.ids.tolist() for one in drawn], encoding.segments)
+    chosen = [one.targets["where"].tolist() for one in drawn]
+    predicted = _predict(model, [one.ids.tolist() for one in drawn], encoding.segments, chosen)
     found = []
-    for one, log_probs in zip(drawn, predicted, strict=True):
+    for one, own in zip(drawn, predicted, strict=True):
         where, labels = one.targets["where"], one.targets["labels"]
         there = one.ids[where]
-        own = log_probs[where]  # (M, V)
         best = own.topk(min(GUESSES, own.shape[-1]))
         fates = [
             "mask" if token == vocabulary.mask_id else "same" if token == label else "random"
@@ -98,12 +98,17 @@ def _rolled(model: Model, encoding: Encoding, masking: Masking, rolls: int, seed
     return found
 
 
-def _predict(model: Model, texts: Sequence[list[int]], segments: list[int]) -> list[Tensor]:
-    """Log-probabilities (T, V) of the token at each place of every text."""
+def _predict(
+    model: Model, texts: Sequence[list[int]], segments: list[int], chosen: Sequence[Sequence[int]]
+) -> list[Tensor]:
+    """Log-probabilities (M, V) of the tokens at the chosen places of every text."""
     batch = Batch.of(list(texts), [segments] * len(texts)).to(model.device)
-    with torch.no_grad(), evaluating(model.network):
-        logits = model.network("masked_lm", batch.ids, batch.layout, batch.segments)
-    return list(logits.float().log_softmax(-1).cpu().split(batch.layout.lengths))
+    starts = range(0, len(texts) * len(segments), len(segments))
+    where = torch.tensor([start + place for start, places in zip(starts, chosen, strict=True) for place in places])
+    with torch.inference_mode(), evaluating(model.network):
+        hidden = model.encoder(batch.ids, batch.layout, batch.segments)
+        logits = model.network.heads["masked_lm"](hidden, batch.layout, where.to(model.device))
+    return list(logits.float().log_softmax(-1).cpu().split([len(places) for places in chosen]))
 
 
 def _replaced(model: Model, encoding: Encoding, rolls: Sequence[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
@@ -117,9 +122,10 @@ def _replaced(model: Model, encoding: Encoding, rolls: Sequence[dict[str, Any]],
             ids[place] = mask_id
         texts.append(ids)
     filled = []
-    for roll, ids, log_probs in zip(rolls, texts, _predict(model, texts, encoding.segments), strict=True):
-        for place in roll["where"]:
-            ids[place] = int(torch.multinomial(log_probs[place].exp(), 1, generator=draw))
+    chosen = [roll["where"] for roll in rolls]
+    for places, ids, log_probs in zip(chosen, texts, _predict(model, texts, encoding.segments, chosen), strict=True):
+        for place, own in zip(places, log_probs, strict=True):
+            ids[place] = int(torch.multinomial(own.exp(), 1, generator=draw))
         filled.append(ids)
     found = _found(model, filled, encoding.segments)
     return [
@@ -138,7 +144,7 @@ def _found(model: Model, texts: Sequence[list[int]], segments: list[int]) -> lis
     if "replaced" not in model.network.heads:
         return None
     batch = Batch.of(list(texts), [segments] * len(texts)).to(model.device)
-    with torch.no_grad(), evaluating(model.network):
+    with torch.inference_mode(), evaluating(model.network):
         logits = model.network("replaced", batch.ids, batch.layout, batch.segments)
     return list(logits.float().sigmoid().cpu().split(batch.layout.lengths))
 

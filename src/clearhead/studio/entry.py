@@ -74,6 +74,8 @@ class Entry:
     head: str | None = None  # of the network, without which it cannot work
     use: str | None = None  # for which there is a built-in model of its own
     tokens: int | None = None  # that it shows of a text
+    # for which use, by the values, a model with skills takes one of them if none is chosen
+    skilled: Callable[[Mapping[str, Any]], str | None] = lambda values: None
 
     @property
     def kind(self) -> str:
@@ -96,6 +98,7 @@ class Entry:
             "head": self.head,
             "use": self.use,
             "tokens": self.tokens,
+            "skilled": self.skilled({}),
             "fields": [asdict(field) for field in self.fields],
             "examples": [{"skill": None, "model": None, "expects": None, **example} for example in self.examples],
         }

@@ -1,6 +1,6 @@
 """The pages of the studio: every view and every use. To add one, add an entry to the table at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,11 @@ def _why(model: Model, text: str, pair: str | None, use: Use | None, target: str
     todo = "it reads the text anew for each of them; give a part of it, or let `clearhead look why` take its time"
     check_length(len(model.tokenizer.encode(text, pair)), LIMIT, todo)
     return why(model, text, pair, use=use, target=target)
+
+
+def _explained(values: Mapping[str, Any]) -> str:
+    use = values.get("use") or ("fill" if "[MASK]" in (values.get("text") or "") else "classify")
+    return "compare" if use == "classify" and values.get("pair") else use
 
 
 def _decoding(model: Model, text: str, beams: int, longest: int) -> View:
@@ -158,13 +163,13 @@ PAIR = Field("pair", "Second text (if any)", "text")
 WORD = Field("word", "Word", required=True)
 TEXTS = Field("texts", "Texts with the word, one a line", "text", required=True)
 OWN_TEXTS = Field("texts", "Texts with the word, one a line (if not the lectures')", "text")
-POSITIONS = Field("length", "Positions", "number", default=64, least=2, most=MAX_POSITIONS)
+POSITIONS = Field("length", "Positions of the tables", "number", default=64, least=2, most=MAX_POSITIONS)
 TOKEN = Field("token", "Token: a word, or its number", default="1")
-LAYER = Field("layer", "Layer", "number", default=0)
+LAYER = Field("layer", "Block", "number", default=0)
 HEAD = Field("head", "Head", "number", default=0)
 OWN_TEXT = Field("text", "Text (else the slides' numbers alone)", "text")
 OWN_TOKEN = Field("token", "Token: a word, or its number (else a telling one)")
-OWN_LAYER = Field("layer", "Layer (else the most telling)", "number")
+OWN_LAYER = Field("layer", "Block (else the most telling)", "number")
 OWN_HEAD = Field("head", "Head (else the most telling)", "number")
 OWN_TEXTS_OF_HEADS = Field("text", "Text (else the lectures')", "text")
 NUMBERS = Field("text", "Numbers from 21 to 99 that do not end in 0", default="43 27 81 96")
@@ -249,7 +254,15 @@ PAGES = (
     Entry("/look/block", "What does one block do?", one_block, (TEXT, PAIR, LAYER), title="One block", tokens=LIMIT),
     Entry("/look/layers", "What happens from layer to layer?", through_layers, (TEXT, PAIR), tokens=LIMIT),
     Entry("/look/senses", "Does the model tell senses apart?", _map, (WORD, OWN_TEXTS), title="Senses"),
-    Entry("/look/why", "Why this answer?", _why, (TEXT, PAIR, USE, TARGET), title="Why this answer", tokens=LIMIT),
+    Entry(
+        "/look/why",
+        "Why this answer?",
+        _why,
+        (TEXT, PAIR, USE, TARGET),
+        title="Why this answer",
+        tokens=LIMIT,
+        skilled=_explained,
+    ),
     Entry(
         "/look/decoding",
         "How does a model write?",
@@ -292,8 +305,17 @@ PAGES = (
         (QUESTION, CONTEXT, TOP),
         head="span",
         title="Question answering",
+        skilled=lambda values: "answer",
     ),
-    Entry("/use/tag", "Which names are in a text?", _tag, (TEXT,), head="tags", title="NER"),
+    Entry(
+        "/use/tag",
+        "Which names are in a text?",
+        _tag,
+        (TEXT,),
+        head="tags",
+        title="NER",
+        skilled=lambda values: "tag",
+    ),
     Entry(
         "/use/classify",
         "Which class does a text belong to?",
@@ -301,6 +323,7 @@ PAGES = (
         (TEXT, LABELS),
         head="classes",
         title="Text classification",
+        skilled=lambda values: "classify",
     ),
     Entry(
         "/use/compare",
@@ -309,6 +332,7 @@ PAGES = (
         (FIRST, SECOND),
         head="classes",
         title="Natural language inference",
+        skilled=lambda values: "compare",
     ),
     Entry(
         "/use/follows",
@@ -318,7 +342,14 @@ PAGES = (
         head="next_sentence",
         title="Next sentence",
     ),
-    Entry("/use/search", "Which passage fits a query?", _search, (QUERY, DOCUMENTS, METHOD, TOP), title="Search"),
+    Entry(
+        "/use/search",
+        "Which passage fits a query?",
+        _search,
+        (QUERY, DOCUMENTS, METHOD, TOP),
+        title="Search",
+        skilled=lambda values: "search",
+    ),
     Entry(
         "/use/summarise", "Which sentences say most of a text?", _summarise, (TEXT, SENTENCES), title="Summarisation"
     ),

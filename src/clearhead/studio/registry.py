@@ -51,6 +51,7 @@ class Registry:
             "labels": list(model.labels or ()),
             "writes": "" if not model.writes else "translate" if model.generator.sourced else "generate",
             "skills": skills,
+            "uses": {} if skill else model.uses,  # and the skill that each takes
         }
 
     def answer(self, entry: Entry, given: Mapping[str, object]) -> Answer:
@@ -76,9 +77,10 @@ class Registry:
         parts = []
         if entry.needs not in ("nothing", "runs"):
             with self._lock:
-                parts = [
-                    f"{name or self._default(entry)}{f', skill {skill}' if skill else ''}" for name, skill in chosen
-                ]
+                for name, skill in chosen:
+                    named = name or self._default(entry)
+                    taken = skill or self._model(named, None).uses.get(entry.skilled(values) or "")
+                    parts.append(f"{named}{f', skill {taken}' if taken else ''}")
         texts = [field.name for field in entry.fields if field.kind != "number" and not field.choices]
         parts += [f"“{_short(str(values[name]))}”" for name in texts if values[name]]
         return " · ".join([*dict.fromkeys(parts), f"{date.today().isoformat()}", "clearhead"])

@@ -79,7 +79,8 @@ export class Chooser {
   caption(entry, values) {
     const texts = entry.fields.filter(({ kind, choices }) => kind !== "number" && !choices.length).map(({ name }) => values[name]);
     const which = this.about?.name ?? values.model ?? "";
-    const model = which + (values.skill ? `, skill ${values.skill}` : "");
+    const skill = values.skill || this.about?.uses[entry.skilled];
+    const model = which + (skill ? `, skill ${skill}` : "");
     const today = new Date().toLocaleDateString("sv");
     return [model, ...texts.filter(Boolean).map((text) => `“${short(text)}”`), today, "clearhead"].filter(Boolean).join(" · ");
   }

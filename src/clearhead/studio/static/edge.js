@@ -33,7 +33,8 @@ class StudioEdge extends HTMLElement {
     const masks = (one) => nameOf(one) !== "fill" || /\[MASK\]|<mask>/.test(text ?? "");
     const current = uses.find((one) => nameOf(one) === name) ?? uses.find((one) => one.head && able(one) && masks(one));
     if (!current) return (this.hidden = true);
-    this.chooser(uses, current, (one) => able(one) && masks(one));
+    this.chooser(uses, current, (one) => able(one) && masks(one), about);
+    this.body.replaceChildren(element("p", { className: "note" }, "…"));
     const asked = { ...Object.fromEntries(Object.entries(filled(current)).filter(([, value]) => value)), ...chosen };
     const words = Object.fromEntries(Object.entries(asked).filter(([, value]) => value));
     if (!able(current)) return this.body.replaceChildren(element("p", { className: "note" }, "It wants a second text: give one above."));
@@ -48,9 +49,10 @@ class StudioEdge extends HTMLElement {
     return undefined;
   }
 
-  chooser(uses, current, able) {
+  chooser(uses, current, able, about) {
     const options = uses.map((one) => {
-      const option = new Option(one.title, nameOf(one), false, one === current);
+      const taken = about.uses[one.skilled]; // the skill, where none is chosen
+      const option = new Option(taken ? `${one.title} (${taken})` : one.title, nameOf(one), false, one === current);
       option.disabled = !able(one) && one !== current;
       return option;
     });

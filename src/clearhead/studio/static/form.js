@@ -8,6 +8,9 @@ const ROLES = {
   pair: "pair", context: "pair", second: "pair", documents: "pair",
 };
 const NARROW = new Set(["token", "layer", "head", "word"]);
+const COUNTED = new Set(["layer", "head"]); // people count them from 1, addresses and programs from 0
+const seen = (name, value) => (COUNTED.has(name) && /^\d+$/.test(value ?? "") ? String(Number(value) + 1) : (value ?? ""));
+const meant = (name, value) => (COUNTED.has(name) && /^\d+$/.test(value) && value > 0 ? String(value - 1) : value);
 
 export const roleOf = (name) => ROLES[name] ?? null;
 
@@ -28,7 +31,8 @@ function control({ name, kind, choices, least, most, default: usual, required })
     made.value = usual ?? "";
     return made;
   }
-  if (kind === "number") return element("input", { ...common, type: "number", min: least, max: most, value: usual });
+  const first = COUNTED.has(name) ? 1 : 0;
+  if (kind === "number") return element("input", { ...common, type: "number", min: least + first, max: most + first, value: seen(name, usual) });
   if (kind === "text") return element("textarea", { ...common, rows: 1, spellcheck: false });
   return element("input", { ...common, type: "text", value: usual ?? "", spellcheck: false, autocomplete: "off" });
 }
@@ -78,11 +82,11 @@ export class StudioForm extends HTMLElement {
   }
 
   fill(values) {
-    this.entry.fields.forEach(({ name, default: usual }, i) => (this.controls[i].value = values[name] ?? usual ?? ""));
+    this.entry.fields.forEach(({ name, default: usual }, i) => (this.controls[i].value = seen(name, values[name] ?? usual)));
   }
 
   get values() {
-    return Object.fromEntries(this.controls.map((one) => [one.name, one.value]));
+    return Object.fromEntries(this.controls.map(({ name, value }) => [name, meant(name, value)]));
   }
 
   get complete() {

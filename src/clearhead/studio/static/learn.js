@@ -10,9 +10,9 @@ const marked = (text) =>
 
 export const pathOf = ({ name }) => `/learn/${name}`;
 
-export function viewOf(chapter, entries) {
-  const paths = chapter.views.map((name) => `/look/${name}`);
-  return paths.map((path) => entries.find((entry) => entry.path === path)).find(Boolean);
+// a chapter has one view or several: the first opens, the others say in the address which they are
+export function openedIn(chapter, name) {
+  return chapter.views.find(({ view }) => view === name) ?? chapter.views[0];
 }
 
 export function index(chapters) {
@@ -28,19 +28,27 @@ export function index(chapters) {
   ];
 }
 
-export function introduction(chapters, chapter) {
-  const at = chapters.indexOf(chapter);
+export function introduction(chapters, chapter, opened, entries) {
+  const stops = chapters.flatMap((one) => one.views.map((view, i) => ({
+    chapter: one, view, title: entries.find(({ path }) => path === `/look/${view.view}`).title,
+    href: pathOf(one) + (i ? `?view=${view.view}` : ""),
+  })));
+  const at = stops.findIndex(({ view }) => view === opened);
   const step = (to, label, rel) => {
-    const other = chapters[to];
-    const words = rel === "next" ? `${label} ›` : `‹ ${label}`;
-    return other ? [element("a", { href: pathOf(other), rel, title: other.title }, words)] : [];
+    const other = stops[to];
+    if (!other) return [];
+    const title = other.chapter === chapter ? other.title : other.chapter.title;
+    return [element("a", { href: other.href, rel, title }, rel === "next" ? `${label} ›` : `‹ ${label}`)];
   };
-  const all = element("a", { href: "/learn" }, `Chapter ${at + 1} of ${chapters.length}`);
+  const all = element("a", { href: "/learn" }, `Chapter ${chapters.indexOf(chapter) + 1} of ${chapters.length}`);
   const ways = [...step(at - 1, "Previous", "prev"), all, ...step(at + 1, "Next", "next")];
+  const own = stops.filter((one) => one.chapter === chapter);
+  const tabs = own.map(({ href, title, view }) => element("a", { href, ariaCurrent: view === opened ? "page" : null }, title));
   return element("section", { className: "chapter", ariaLabel: "Chapter" },
     element("nav", { className: "ways", ariaLabel: "Chapters" }, ...ways),
-    element("h1", {}, element("span", { className: "number" }, `${at + 1}`), chapter.title),
+    element("h1", {}, element("span", { className: "number" }, `${chapters.indexOf(chapter) + 1}`), chapter.title),
     element("p", {}, ...marked(chapter.about)),
-    element("p", { className: "try" }, element("strong", {}, "Try this "), ...marked(chapter.try)),
+    element("p", { className: "try" }, element("strong", {}, "Try this "), ...marked(opened.try)),
+    ...(own.length > 1 ? [element("nav", { className: "views", ariaLabel: "Views of this chapter" }, ...tabs)] : []),
   );
 }

@@ -4,7 +4,7 @@ import { go, place } from "./address.js";
 import { Chooser } from "./chooser.js";
 import { Compare } from "./compare.js";
 import { ask, element, query } from "./dom.js";
-import { index, introduction, pathOf, viewOf } from "./learn.js";
+import { index, introduction, openedIn, pathOf } from "./learn.js";
 import { Workspace } from "./workspace.js";
 
 const studio = await ask("/api/studio");
@@ -14,7 +14,7 @@ const workspace = new Workspace(studio, chooser, show);
 const compare = new Compare(studio, show);
 const entryAt = (path) => studio.entries.find((one) => one.path === path);
 const HOME = {
-  name: "", views: ["model", "attention"],
+  name: "",
   values: { text: "The animal didn't cross the street because it was too tired" },
 };
 
@@ -36,7 +36,7 @@ function show() {
     titled("Learn");
     work.replaceChildren(...index(studio.chapters));
   } else if (door === "learn") openChapter(here);
-  else if (["/", "/studio"].includes(here.path)) openWorkspace(here, viewOf(HOME, studio.entries), { preset: HOME, home: true });
+  else if (["/", "/studio"].includes(here.path)) openWorkspace(here, entryAt("/look/model"), { preset: HOME, home: true });
   else if (entryAt(here.path)) openWorkspace(here, entryAt(here.path));
   else missing(here);
 }
@@ -57,15 +57,16 @@ function openWorkspace(here, entry, { preset = null, home = false } = {}) {
 function openChapter(here) {
   const chapter = studio.chapters.find((one) => pathOf(one) === here.path);
   if (!chapter) return missing(here);
-  const entry = viewOf(chapter, studio.entries);
-  const heading = introduction(studio.chapters, chapter);
+  const opened = openedIn(chapter, here.values.view);
   titled(chapter.title);
-  if (work.firstElementChild?.dataset.name !== chapter.name) {
-    heading.dataset.name = chapter.name;
+  const name = `${chapter.name} ${opened.view}`;
+  if (work.firstElementChild?.dataset.name !== name) {
+    const heading = introduction(studio.chapters, chapter, opened, studio.entries);
+    heading.dataset.name = name;
     work.replaceChildren(heading, workspace.box);
   }
   workspace.box.classList.add("in-chapter");
-  workspace.show(here, entry, { preset: chapter });
+  workspace.show(here, entryAt(`/look/${opened.view}`), { preset: opened });
   return undefined;
 }
 

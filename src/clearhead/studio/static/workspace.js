@@ -45,8 +45,9 @@ export class Workspace {
   // Show what the address says; a chapter brings the view and what it starts with.
   async show(here, entry, { preset = null, heading = null } = {}) {
     const before = this.shown;
-    const asked = Object.keys(here.values).length > 0 || !preset;
-    const values = asked ? here.values : preset.values;
+    const { view = "", ...given } = here.values;
+    const asked = Object.keys(given).length > 0 || !preset;
+    const values = asked ? here.values : { ...preset.values, ...(view && { view }) };
     const hash = asked || here.hash ? here.hash : preset.hash ? `#${preset.hash}` : "";
     this.shown = { path: here.path, entry, values, hash, preset };
     this.chooser.show(values, entry);
@@ -132,7 +133,7 @@ export class Workspace {
     const { path, entry, values, hash } = this.shown;
     const chosen = { ...this.chooser.chosen, ...(example && this.chooser.wanted(example)) };
     const fields = example ? { ...example.values } : this.form.values;
-    const next = { ...fields, ...(values.answer && !example ? { answer: values.answer } : {}), ...chosen, ...more };
+    const next = { ...(values.view && { view: values.view }), ...fields, ...(values.answer && !example ? { answer: values.answer } : {}), ...chosen, ...more };
     go({ path, values: next, hash: example ? "" : hash });
     this.again();
     if (!this.form.complete) this.form.querySelector("form").reportValidity();

@@ -5,7 +5,7 @@ mixColours(models.length);
 dark.addEventListener("change", () => mixColours(models.length));
 
 query("#lead").textContent =
-  `Three networks of ${facts.width} features have learnt, just now, to translate German numbers: ${facts.steps} steps on ` +
+  `Three networks of ${facts.width} features have learnt${facts.here ? ", just now," : ""} to translate German numbers: ${facts.steps} steps on ` +
   `${facts.pairs.toLocaleString("en")} pairs of 1 to ${facts.learnt} numbers. The ones come first in German, the tens in English. ` +
   "The first network has one vector for the whole text; the others may look back.";
 

@@ -30,6 +30,7 @@ function point(index) {
 
 // banks is another word than bank, with another vector from the beginning
 const forms = occurrences.map(({ text, start, end }) => part(text, start, end).toLowerCase());
+const others = [...new Set(forms)].filter((form) => form !== word.toLowerCase());
 const leastOfOneForm = (layer) => Math.min(...facts.cosines[layer].flatMap((row, i) => row.filter((_, j) => forms[i] === forms[j])));
 
 // whether each occurrence is nearest to one of its own sense; if not, how near it was
@@ -40,7 +41,10 @@ function verdict(layer) {
   const near = (i, j) => facts.cosines[layer][i][j];
   const own = (i) => Math.max(...occurrences.map((one, j) =>
     j !== i && one.sense === occurrences[i].sense ? near(i, j) : -1));
-  const said = astray.map(([i, j]) => `${i + 1} is no nearer to its own (${own(i).toFixed(3)}) than to ${j + 1} (${near(i, j).toFixed(3)})`);
+  const same = astray.filter(([i, j]) => near(i, j) === 1).length;
+  const apart = astray.filter(([i, j]) => near(i, j) < 1);
+  const said = apart.map(([i, j]) => `${i + 1} is nearest to ${j + 1} (${near(i, j).toFixed(3)}), to its own ${own(i).toFixed(3)}`);
+  if (same) said.unshift(`${same} have the very vector of another sense`);
   return `Not told apart: ${said.slice(0, 3).join("; ")}${said.length > 3 ? `; and ${said.length - 3} more` : ""}.`;
 }
 
@@ -55,7 +59,7 @@ function show(layer) {
   const [least, first] = [layer, 0].map(leastOfOneForm);
   query("#static").textContent = layer === 0
     ? `One vector, many meanings: before any attention “${word}” is the same everywhere (smallest cosine ${least.toFixed(3)}), ` +
-      "as in word2vec; only positions may differ."
+      `as in word2vec; only positions may differ.${others.map((form) => ` “${form}” is another word, with a vector of its own.`).join("")}`
     : `In context every “${word}” has a vector of its own: the smallest cosine of two is ${least.toFixed(3)} here, ` +
       `${first.toFixed(3)} in the embeddings.`;
   query("#gap").textContent = gap
