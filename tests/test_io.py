@@ -177,6 +177,24 @@ def test_one_writer_at_a_time_in_threads_too(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_lock_that_goes_while_it_is_looked_at_is_taken_anew(tmp_path, monkeypatch, at):
+    """Who held it before removes it as he lets go, which may be between any two steps of who comes next."""
+    real, looks = Path.stat, []
+
+    def stat(path, **options):
+        if path.name == ".out.lock":
+            looks.append(path)
+            if len(looks) == at:
+                path.unlink()
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with claimed(tmp_path / "out"):
+        assert (tmp_path / ".out.lock").read_text() == str(os.getpid())
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [

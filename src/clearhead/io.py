@@ -509,8 +509,9 @@ def _locked(place: Path, target: Path, patient_until: float) -> Iterator[None]:
                 owner = os.read(file, 20).decode("ascii", "replace")
                 todo = "wait until it ends, or choose another name"
                 raise BadInput(f"{target} is being written to by another process{owner and f', {owner}'}; {todo}")
-            if lock.exists() and os.path.samestat(os.fstat(file), lock.stat()):
-                break
+            with suppress(FileNotFoundError):  # who held it before has removed it
+                if os.path.samestat(os.fstat(file), lock.stat()):
+                    break
         except BaseException:
             os.close(file)
             raise
@@ -531,8 +532,12 @@ def _locked(place: Path, target: Path, patient_until: float) -> Iterator[None]:
 def being_replaced(folder: Path) -> bool:
     """Whether what a folder holds is just being written, in more than one step where the system has no single one."""
     place = Path(os.path.realpath(folder))
-    locked = any(lock.exists() for lock in (_beside(place, ".", ".lock"), place / ".lock"))
-    return locked and (_beside(place, _REPLACED).exists() or next(place.glob(f"{_SAVING}*"), None) is not None)
+    if not any(lock.exists() for lock in (_beside(place, ".", ".lock"), place / ".lock")):
+        return False
+    try:
+        return _beside(place, _REPLACED).exists() or any(one.name.startswith(_SAVING) for one in place.iterdir())
+    except FileNotFoundError:
+        return False  # it is the first that is written there, or another has just taken its place
 
 
 def _lock(file: int) -> bool:

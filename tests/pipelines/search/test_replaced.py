@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
+import clearhead as ch
 from clearhead.data.documents import Document
-from clearhead.errors import BadCheckpoint, NotFound
+from clearhead.errors import BadCheckpoint, BadInput, NotFound
 from clearhead.hub import weights
 from clearhead.pipelines.search import index as module
 from clearhead.pipelines.search.index import Index
@@ -138,3 +139,36 @@ def test_who_was_killed_between_two_files_is_not_waited_for(two, tmp_path, monke
         Index.load(folder)
     two[1].save(folder, overwrite=True)
     assert whole(Index.load(folder), two) is two[1]
+
+
+def test_one_is_found_that_goes_and_comes_between_the_looks(two, tmp_path, monkeypatch):
+    """The folder is not there when it is opened, and nobody is at work on it when that is asked for: twice."""
+    folder, aside = tmp_path / "index", tmp_path / "aside"
+    two[0].save(folder)
+    real = module.being_replaced
+    folder.rename(aside)
+    looks = []
+
+    def being_replaced(place):
+        looks.append(real(place))
+        if len(looks) == 2:
+            aside.rename(folder)
+        return looks[-1]
+
+    monkeypatch.setattr(module, "being_replaced", being_replaced)
+    assert whole(Index.load(folder), two) is two[0]
+    assert looks == [False, False]
+
+
+def test_another_model_in_the_place_of_the_first_is_told(two, model, tmp_path):
+    folder = tmp_path / "index"
+    two[0].save(folder)
+    other = ch.Model.create(model.config, model.tokenizer)
+    with StoredIndex.open(folder, model) as opened, StoredIndex.open(folder) as words:
+        assert opened.search("bank")
+        other.index(TWO[1]).save(folder, overwrite=True)
+        for act in (lambda: opened.search("bank"), lambda: opened.add(["more"]), lambda: opened.delete("two 0")):
+            with pytest.raises(BadInput, match="was built again with another model; open it again"):
+                act()
+        assert words.search("bank")[0].source.startswith("two")
+    assert len(Index.load(folder, other)) == len(TWO[1])

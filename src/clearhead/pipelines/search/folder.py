@@ -1,10 +1,9 @@
 """The store that needs no server: the folder of a saved `Index`, added to, and read again when it has changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,8 @@ from clearhead.pipelines.search.bm25 import Bm25
 from clearhead.pipelines.search.index import Index, read_facts, read_index
 from clearhead.pipelines.search.ranking import Ranking
 from clearhead.pipelines.search.store import Count, Entry, Found, document_digest
-from clearhead.pipelines.search.vectors import VectorSearch
+from clearhead.pipelines.search.vectors import VectorSearch, same_model
 from clearhead.pipelines.search.where import Condition
-
-Result = TypeVar("Result")
 
 _BATCH = 2_000  # passages in a transaction, at least: the whole folder is written each time
 _SHARE = 4  # and at least a quarter of what is there, so that all writing together is a few times the last
@@ -34,7 +31,7 @@ class FolderStore:
         self._facts: bytes | None = None  # by which another index in the folder would be known
         self._lock = Lock()
         self._known: tuple[Index, dict[str, str]] | None = None  # an index, and its digests by source
-        self._new_probe: Vectors | None = None
+        self._probe: Vectors | None = None  # of the model that vectors come from, those stored and those given
 
     def __repr__(self) -> str:
         return str(self._folder)
@@ -54,11 +51,13 @@ class FolderStore:
     def probe(self) -> Vectors | None:
         """What the model made of three sentences; None where no index is, and none is being made."""
         index = self._index()
-        if index is not None and index.vectors is None:
-            raise BadInput(
-                f"{self._folder} was built without a model; build it again with one, or choose another folder"
-            )
-        return self._new_probe if index is None or index.vectors is None else index.vectors.probe
+        if index is not None and self._probe is None:
+            if index.vectors is None:
+                raise BadInput(
+                    f"{self._folder} was built without a model; build it again with one, or choose another folder"
+                )
+            self._probe = index.vectors.probe
+        return self._probe
 
     def count(self) -> Count:
         """How much it holds."""
@@ -80,7 +79,7 @@ class FolderStore:
 
     def sample(self, count: int) -> Vectors:
         """The vectors of some passages, evenly chosen."""
-        vectors = _vectors(self._there()).vectors
+        vectors = self._vectors(self._there()).vectors
         return vectors[:: -(-len(vectors) // count)]
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
@@ -95,8 +94,9 @@ class FolderStore:
         """The `top` passages whose vectors are nearest."""
         index = self._there()
         approximate = None if exact is None else not exact
-        found = _vectors(index).nearest(vector[None], top, approximate=approximate, among=index.places(where))
-        return _found(index, next(iter(found)), vector)
+        held = self._vectors(index)
+        found = held.nearest(vector[None], top, approximate=approximate, among=index.places(where))
+        return _found(index, next(iter(found)), held, vector)
 
     def sharing(
         self, asked: Mapping[str, int], count: Count, vector: Vectors | None, top: int, where: Sequence[Condition]
@@ -104,41 +104,38 @@ class FolderStore:
         """The `top` passages by BM25."""
         index = self._there()
         (ranking,) = index.words.rank([" ".join(asked)], top, index.places(where))
-        return _found(index, ranking, vector)
+        return _found(index, ranking, None if vector is None else self._vectors(index), vector)
 
     # ---- changes ----------------------------------------------------------------------------------------------------
 
     def create(self, probe: Vectors) -> None:
         """What is added first makes the folder; until then the fingerprint is kept here."""
-        self._new_probe = probe
+        self._probe = probe
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Store documents in the place of those of the same sources."""
-        self._change(
-            lambda held: _without_and_with(held, {one.document.source for one in entries}, entries, self._new_probe)
-        )
+        self._change({one.document.source for one in entries}, entries)
 
     def delete(self, sources: Sequence[str]) -> int:
         """Remove documents; how many were there."""
-        wanted = set(sources)
-
-        def count(held: Index | None) -> int:
-            return 0 if held is None else len({one.source for one in held.documents} & wanted)
-
-        before = count(self._index())
-        if before:
-            self._change(lambda held: _without_and_with(held, wanted, (), None))
-        return before
+        wanted, held = set(sources), self._index()
+        if held is None or not any(one.source in wanted for one in held.documents):
+            return 0
+        return self._change(wanted)
 
     def settle(self) -> None:
         """Nothing: the graph is saved with the rest."""
 
-    def _change(self, change: Callable[[Index | None], Index]) -> None:
+    def _change(self, sources: set[str], entries: Sequence[Entry] = ()) -> int:
+        """Put entries in the place of the documents of these sources; how many of these were there."""
         with claimed(self._folder):
-            index = change(self._index())
+            held = self._index()
+            vectors = None if held is None else self._vectors(held)
+            index = _without_and_with(held, vectors, sources, entries, self._probe)
             index.save(self._folder, overwrite=True)
             with self._lock, read_facts(self._folder) as facts:
                 self._held, self._facts = index, facts.read()
+        return 0 if held is None else len({one.source for one in held.documents} & sources)
 
     # ---- what is in memory ------------------------------------------------------------------------------------------
 
@@ -162,16 +159,18 @@ class FolderStore:
                 self._held, self._facts = read_index(self._folder)
             return self._held
 
+    def _vectors(self, index: Index) -> VectorSearch:
+        """Vectors of the model that the folder was opened with; another may have taken its place since."""
+        if index.vectors is None:
+            raise BadInput("this index was built without a model; build it again with one")
+        same = self._probe is None or same_model(index.vectors.probe, self._probe)
+        require(same, f"{self._folder} was built again with another model; open it again, with that model", BadInput)
+        return index.vectors
 
-def _vectors(index: Index) -> VectorSearch:
-    require(index.vectors is not None, "this index was built without a model; build it again with one", BadInput)
-    assert index.vectors is not None  # noqa: S101
-    return index.vectors
 
-
-def _found(index: Index, ranking: Ranking, vector: Vectors | None) -> list[Found]:
+def _found(index: Index, ranking: Ranking, held: VectorSearch | None, vector: Vectors | None) -> list[Found]:
     places = ranking.places
-    cosines = np.full(len(places), np.nan) if vector is None else _vectors(index).vectors[places] @ vector
+    cosines = np.full(len(places), np.nan) if held is None or vector is None else held.vectors[places] @ vector
     found = []
     for place, cosine in zip(places, cosines, strict=True):
         number, start, end = index.spans[place].tolist()
@@ -180,14 +179,20 @@ def _found(index: Index, ranking: Ranking, vector: Vectors | None) -> list[Found
     return found
 
 
-def _without_and_with(held: Index | None, sources: set[str], entries: Sequence[Entry], probe: Vectors | None) -> Index:
+def _without_and_with(
+    held: Index | None,
+    before: VectorSearch | None,
+    sources: set[str],
+    entries: Sequence[Entry],
+    probe: Vectors | None,
+) -> Index:
     """The index without the documents of these sources, and with those of the entries behind the others."""
     documents = [] if held is None else [one for one in held.documents if one.source not in sources]
     new = [one for one in entries if one.spans]
     rows = [(len(documents) + number, *span) for number, one in enumerate(new) for span in one.spans]
     added = np.array(rows, np.int64).reshape(-1, 3)
     fresh = [one.vectors for one in new]
-    if held is None:
+    if held is None or before is None:
         require(bool(fresh) and probe is not None, "there is no text to store; give documents with words", BadInput)
         assert probe is not None  # noqa: S101
         spans, vectors = added, VectorSearch(np.concatenate(fresh), probe, None)
@@ -196,7 +201,7 @@ def _without_and_with(held: Index | None, sources: set[str], entries: Sequence[E
         stays = np.array([one.source not in sources for one in held.documents], bool)[held.spans[:, 0]]
         kept = held.spans[stays]
         kept = np.column_stack([numbers[kept[:, 0]], kept[:, 1:]]) if len(kept) else kept
-        spans, vectors = np.concatenate([kept, added]), _changed(_vectors(held), stays, fresh)
+        spans, vectors = np.concatenate([kept, added]), _changed(before, stays, fresh)
     everything = (*documents, *(one.document for one in new))
     texts = (everything[number].text[start:end] for number, start, end in spans.tolist())
     return Index(everything, spans, Bm25.build(texts), vectors)

@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 _SHOWN = 10  # documents in a notebook
 _FACTS, _DOCUMENTS, _WORDS, _TENSORS = "index.json", "documents.jsonl", "words.json", "index.safetensors"
 _GRAPH = "index.usearch"
-_PATIENCE, _LOOK = 10.0, 0.01  # seconds for another index to be put in place, where that is no single step
+# seconds for another index to be put in place, where that is no single step; and between looks, of which so many find
+# neither an index nor one who writes until it is said that there is none: one may come and another begin between two
+_PATIENCE, _LOOK, _LOOKS = 10.0, 0.01, 3
 
 
 @keywords
@@ -313,17 +315,15 @@ _POSTINGS = ("starts", "passages", "counts", "lengths")  # the arrays of Bm25, a
 
 def read_facts(folder: Path) -> BinaryIO:
     """The open file by which an index is known: digests of all its other files. One that is put there is waited for."""
-    until, sure = time.monotonic() + _PATIENCE, False
+    until, left = time.monotonic() + _PATIENCE, _LOOKS
     while True:
         try:
             return (folder / _FACTS).open("rb")
         except FileNotFoundError:
-            if being_replaced(folder) and time.monotonic() < until:
-                time.sleep(_LOOK)
-            elif sure:
+            left -= not (being_replaced(folder) and time.monotonic() < until)
+            if not left:
                 raise NotFound(f"{folder} holds no index ({_FACTS} is not there); build one first") from None
-            else:
-                sure = True  # it may have come between the two looks
+            time.sleep(_LOOK)
 
 
 def read_index(folder: Path) -> tuple[Index, bytes]:
