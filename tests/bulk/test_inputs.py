@@ -114,6 +114,7 @@ def test_folders_and_patterns_are_found_and_results_are_not(tmp_path):
         ("a.parquet.gz", gzip.compress(b"x", mtime=0), "is packed, and parquet is read from its end; unpack it"),
         ("a.jsonl", b"\x00\x01\x02\n", "hold no JSON object; is it of another kind?"),
         ("a.csv", b"a,a\n1,2\n", "has two columns named 'a'"),
+        ("a.csv", b"a,b\r1,2\r", r"line 1 is not csv \(new-line character seen in unquoted field\); mend that line"),
         ("a.jsonl.gz", b"not packed", "cannot be read"),
     ],
 )

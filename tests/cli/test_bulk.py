@@ -22,8 +22,8 @@ def test_a_run_and_the_same_again(run, tmp_path, stand_in):
     code, out, err = run(*call)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        f"30 rows in 1 files in {tmp_path / 'out'}",
-        "1 rows have no result; the column error says why",
+        f"30 rows in 1 file in {tmp_path / 'out'}",
+        "1 row has no result; the column error says why",
     ]
     lines = [json.loads(line) for line in (tmp_path / "out" / "part-000000.jsonl").read_text().splitlines()]
     assert [list(line) for line in lines if "error" in line] == [["id", "error"]]

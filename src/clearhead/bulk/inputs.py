@@ -306,6 +306,7 @@ def _csv_records(path: Path, content: BinaryIO, start: int, line: int) -> Iterat
                 yield line, start, end, fields
             start, line = end, ended
     except csv.Error as wrong:
-        raise BadInput(f"{path}, line {line} is not csv ({wrong}).") from None
+        told = str(wrong).partition(" - ")[0]  # behind it stands what a programmer might do
+        raise BadInput(f"{path}, line {line} is not csv ({told}); mend that line, or save it as CSV in UTF-8") from None
     finally:
         csv.field_size_limit(before)

@@ -3,7 +3,6 @@
 A shard is done when its file has its name, so that to go on is to do those that have none.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,10 @@ from clearhead.bulk.inputs import Rows, Shard, Source, find_sources, plan, read_
 from clearhead.bulk.outputs import Format, check_format, part_bytes
 from clearhead.bulk.uses import text_columns
 from clearhead.bulk.worker import Worker
+from clearhead.data.corpus import MANIFEST as MANIFEST
 from clearhead.errors import BadInput, NotFound, filled, require, short
-from clearhead.hub.remote import CARD, checkpoint_files, find
-from clearhead.io import Progress, check_free_folder, file_digest, read_object, staged_file, write_json
+from clearhead.io import Progress, check_free_folder, read_object, staged_file, write_json
 
-MANIFEST = "_manifest.json"  # whose name tells those who read a folder of parquet to pass it over
 SHARD_ROWS = 1 << 15
 _VERSION = 1
 _MADE_WITH = ("torch", "tokenizers", "numpy")  # whose other versions may round differently
@@ -87,7 +85,7 @@ class Job:
     def tool(self) -> Worker:
         """The worker of this process, with the weights that the job was begun with."""
         made = Worker(**self.worker)
-        same = weights_digest(made.source.model, made.source.skill) == self.weights
+        same = made.digest == self.weights
         told = f"the model {made.source.model} is not the one that this run was begun with, on this machine"
         require(same, f"{told}; copy it there", NotFound)
         made.load()
@@ -158,7 +156,7 @@ def prepare(
         there = ", ".join(repr(name[:40]) for name in one.columns)
         require(not missing, f"{one.name} has no column {''.join(missing[:1])!r} to keep; it has {there}", BadInput)
     made.check_names([*kept, *([] if named else ["source", "line"])])
-    weights = weights_digest(made.source.model, made.source.skill)
+    weights = made.digest
     made_of = {
         "version": _VERSION,
         "use": made.use,
@@ -182,7 +180,7 @@ def prepare(
     alike = {name: {_type(one, name) for one in sources} for name in kept}
     job = Job(
         out=str(folder),
-        worker={**worker, "model": made.source.model, "skill": made.source.skill},
+        worker={**worker, **{name: getattr(made.source, name) for name in ("model", "skill", "device")}},
         weights=weights,
         sources=sources,
         texts=texts,
@@ -201,20 +199,6 @@ def prepare(
 
 def _type(source: Source, name: str) -> str:
     return source.types[source.columns.index(name)] if source.types else ""
-
-
-def weights_digest(model: str, skill: str | None) -> str:
-    """SHA-256 of all files that a model and its skills are made of; a few seconds for the largest."""
-    folder = find(model)
-    files = {name: folder / name for name in checkpoint_files(folder)}
-    files |= {one.relative_to(folder).as_posix(): one for one in folder.glob("skills/*/*")}
-    if skill is not None and Path(skill).is_dir():
-        files |= {f"skill/{one.name}": one for one in Path(skill).iterdir()}
-    sha = hashlib.sha256()
-    for name, path in sorted(files.items()):
-        if path.is_file() and path.name != CARD:
-            sha.update(f"{name} {file_digest(path)}\n".encode())
-    return sha.hexdigest()
 
 
 # ---- the manifest -------------------------------------------------------------------------------------------------

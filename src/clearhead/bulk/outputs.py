@@ -10,6 +10,7 @@ import numpy as np
 from clearhead.bulk.inputs import Rows
 from clearhead.bulk.uses import Kind, result_columns
 from clearhead.bulk.worker import ERROR, Worker
+from clearhead.data.corpus import TOKENIZER
 from clearhead.errors import BadInput, require, valid_text
 from clearhead.io import as_json_line, optional
 
@@ -53,8 +54,9 @@ def part_bytes(
         columns[worker.result_prefix + name] = _result(arrow, worker, kind, values)
     columns[worker.result_prefix + ERROR] = arrow.array(errors, arrow.string())
     sink = arrow.BufferOutputStream()
+    known = {TOKENIZER: worker.digest} if worker.of_tokenizer and not worker.result_prefix else None
     optional("pyarrow.parquet", "writing parquet").write_table(
-        arrow.table(columns),
+        arrow.table(columns, metadata=known),
         sink,
         row_group_size=_ROW_GROUP,
         compression="zstd",
@@ -124,8 +126,8 @@ def _result(arrow: Any, worker: Worker, kind: Kind, values: Sequence[Any]) -> An
     if kind == "scores":
         pairs = [None if one is None else list(one.items()) for one in values]
         return arrow.array(pairs, arrow.map_(arrow.string(), arrow.float64()))
-    if kind == "doubles":
-        return arrow.array(values, arrow.list_(arrow.float64()))
+    if kind in ("doubles", "int32s"):
+        return arrow.array(values, arrow.list_(arrow.float64() if kind == "doubles" else arrow.int32()))
     if isinstance(kind, dict):
         fields = arrow.struct([(name, _plain_type(arrow, one)) for name, one in kind.items()])
         return arrow.array(values, arrow.list_(fields))

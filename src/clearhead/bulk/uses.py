@@ -4,17 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from clearhead.data.formats import CONTEXTS, PROMPTS
 from clearhead.data.tables import PAIRS, TEXTS
 from clearhead.errors import BadConfig, BadInput, check_options, near, require, short, typed, valid_text
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
+    from clearhead.text.tokenizer import Tokenizer
 
 Options = dict[str, Any]
 Records = Sequence[dict[str, Any]]
 # the type of a column: one of these, or a list of objects, whose fields are named
-Kind = Literal["string", "double", "bool", "int64", "doubles", "scores", "vector"] | dict[str, str]
+Kind = Literal["string", "double", "bool", "int64", "int32s", "doubles", "scores", "vector"] | dict[str, str]
 
 _LABELLED: Kind = {"text": "string", "label": "string", "start": "int64", "end": "int64", "score": "double"}
 _SPANS: Kind = {"text": "string", "start": "int64", "end": "int64", "score": "double", "logit": "double"}
@@ -40,15 +43,19 @@ _WRITING = {
 
 @dataclass(frozen=True)
 class Use:
-    """One way to use a model on rows: `call` takes items, each made of a row's columns, and gives a record each."""
+    """One way to use a model on rows: `call` takes items, each made of a row's columns, and gives a record each.
 
-    call: Callable[["Model", list[Any], Options], Records]
+    One that is `of_tokenizer` is given a model's tokenizer alone, and computes on no device.
+    """
+
+    call: Callable[[Any, list[Any], Options], Records]
     columns: dict[str, Kind]  # of its results
     options: dict[str, Any] = field(default_factory=dict)  # with their types
     needed: tuple[str, ...] = ()  # options that have no default
     usual: tuple[tuple[str, ...], ...] = ()  # names that the columns with its texts usually have, all of one tuple
     listed: bool = False  # the second column holds lists of texts
     sample: Any = "a"  # an item that any model for this use can read, by which options are tried
+    of_tokenizer: bool = False
 
 
 def _embed(model: "Model", items: list[Any], options: Options) -> Records:
@@ -90,6 +97,13 @@ def _summarise(model: "Model", items: list[Any], options: Options) -> Records:
 def _translate(model: "Model", items: list[Any], options: Options) -> Records:
     found: list[Any] = model.translate(items, **options)
     return [{"translation": one.text, "parts": one.to_dict()["parts"]} for one in found]
+
+
+def _tokenize(tokenizer: "Tokenizer", items: list[Any], options: Options) -> Records:
+    from clearhead.data.shards import tokenised
+
+    found = tokenised(items, tokenizer)
+    return [{"ids": ids.astype(np.int32), "sentences": lengths.astype(np.int32)} for ids, lengths in found]
 
 
 _TEXT = tuple((name,) for name in TEXTS)
@@ -170,6 +184,7 @@ USES: dict[str, Use] = {
         {"max_new_tokens": int, **_WRITING},
         usual=(*((name,) for name in PROMPTS), *_TEXT),
     ),
+    "tokenize": Use(_tokenize, {"ids": "int32s", "sentences": "int32s"}, usual=_TEXT, of_tokenizer=True),
 }
 
 

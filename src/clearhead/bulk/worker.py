@@ -1,10 +1,11 @@
 """One worker for every engine: columns in, columns out, in whichever process it finds itself."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from clearhead.bulk.uses import USES, check_use, item_of, result_columns, text_columns
 from clearhead.errors import BadInput, ClearheadError, require
-from clearhead.hub.remote import unasked
+from clearhead.hub.remote import CARD, checkpoint_files, find, unasked
+from clearhead.io import file_digest
+from clearhead.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from clearhead.pipelines.model import Model
@@ -63,6 +66,7 @@ class Worker:
         self.threads = threads
         made_for = "generate" if self.options.get("abstractive") else use
         named = unasked(made_for) if model is None else _absolute(str(model))
+        device = "cpu" if self.of_tokenizer else device
         self.source = _Source(named, None if skill is None else _absolute(str(skill)), device, dtype)
         require(threads > 0, f"threads={threads} compute nothing; give 1 or more", BadInput)
         self._ready: _Ready | None = None
@@ -72,6 +76,27 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"Worker({self.use!r}, model={self.source.model!r})"
+
+    @property
+    def of_tokenizer(self) -> bool:
+        """Whether it has a tokenizer, and no model."""
+        return USES[self.use].of_tokenizer
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all files that the model and its skills are made of, which takes seconds; or of the tokenizer."""
+        folder = find(self.source.model)
+        if self.of_tokenizer:
+            return Tokenizer.from_folder(folder).digest
+        files = {name: folder / name for name in checkpoint_files(folder)}
+        files |= {one.relative_to(folder).as_posix(): one for one in folder.glob("skills/*/*")}
+        if self.source.skill is not None and Path(self.source.skill).is_dir():
+            files |= {f"skill/{one.name}": one for one in Path(self.source.skill).iterdir()}
+        sha = hashlib.sha256()
+        for name, path in sorted(files.items()):
+            if path.is_file() and path.name != CARD:
+                sha.update(f"{name} {file_digest(path)}\n".encode())
+        return sha.hexdigest()
 
     @property
     def columns(self) -> list[str]:
@@ -217,7 +242,7 @@ class _Source:
 class _Ready:
     """A model that was tried on a use; `vector` is what a vector of it looks like, if that is what it gives."""
 
-    model: "Model"
+    model: "Model | Tokenizer"
     vector: NDArray[Any]
     check: Callable[[Any], object]  # refuses now what would else be refused with all that is computed beside it
 
@@ -237,6 +262,8 @@ def _load(source: _Source, use: str, options: dict[str, Any], threads: int) -> _
         if device == "cpu":  # a GPU waits for the tokenizer, which may take all cores
             os.environ["RAYON_NUM_THREADS"] = str(threads)
         torch.set_num_threads(threads)
+        if USES[use].of_tokenizer:
+            return _Ready(Tokenizer.from_folder(find(source.model)), np.zeros(0, np.float32), _nothing)
         from clearhead.pipelines.model import load
 
         if source not in _MODELS:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -64,7 +65,7 @@ class BulkOptions:
     restart: bool
 
 
-def _shared(*, pairs: tuple[str, str] | None, text: str) -> Any:
+def _shared(*, pairs: tuple[str, str] | None, text: str, computes: bool) -> Any:
     first, second = pairs or (text, "")
     columns: dict[str, tuple[Any, Any]] = {
         "text": (str | None, Option(None, help=f"The column with the {first}. Default: one with a usual name."))
@@ -72,6 +73,12 @@ def _shared(*, pairs: tuple[str, str] | None, text: str) -> Any:
     if pairs is not None:
         columns["pair"] = (str | None, Option(None, help=f"The column with the {second}. Default: likewise."))
     made: Callable[..., BulkOptions] = BulkOptions if pairs is not None else _of_one_text
+    numbers: dict[str, tuple[Any, Any]] = {
+        "device": (str, Option("auto", help=_DEVICE)),
+        "dtype": (str, Option("float32", help="float32, or on a GPU float16 or bfloat16.")),
+    }
+    if not computes:
+        made, numbers = partial(made, device="cpu", dtype="float32"), {}
     return Annotated[
         BulkOptions,
         Shared(
@@ -86,8 +93,7 @@ def _shared(*, pairs: tuple[str, str] | None, text: str) -> Any:
             on=(str | None, Option(None, help=_ON)),
             workers=(int | None, Option(None, help=_WORKERS)),
             threads=(int, Option(1, help=_THREADS)),
-            device=(str, Option("auto", help=_DEVICE)),
-            dtype=(str, Option("float32", help="float32, or on a GPU float16 or bfloat16.")),
+            **numbers,
             shard_rows=(int, Option(1 << 15, help=_SHARD)),
             restart=(bool, Option(False, "--restart", help=_RESTART)),
         ),
@@ -119,9 +125,10 @@ def _run(use: str, shared: BulkOptions, model: str | None, skill: str | None, op
             told = f"{done:,} of {len(job.shards):,} shards are done; run the same command again to go on"
             typer.echo(f"\ninterrupted: {told}", err=True)
             raise typer.Exit(130) from None
-    lines = [f"{found.rows:,} rows in {found.shards - len(found.failed):,} files in {found.folder}"]
+    lines = [f"{_counted(found.rows, 'row')} in {_counted(found.shards - len(found.failed), 'file')} in {found.folder}"]
     if found.errors:
-        lines.append(f"{found.errors:,} rows have no result; the column {shared.result_prefix}error says why")
+        without = f"{_counted(found.errors, 'row')} {'has' if found.errors == 1 else 'have'} no result"
+        lines.append(f"{without}; the column {shared.result_prefix}error says why")
     for one in found.failed:
         lines.append(f"given up: shard {one.shard} ({one.source}, from line {one.line:,}): {one.why}")
     yield found.to_dict(), lines
@@ -129,6 +136,10 @@ def _run(use: str, shared: BulkOptions, model: str | None, skill: str | None, op
         typer.echo("run the same command again to try what was given up", err=True)
         if "TORCHELASTIC_RUN_ID" not in os.environ:  # torchrun would end the other ranks too
             raise typer.Exit(1)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _add(
@@ -141,6 +152,7 @@ def _add(
     made: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     skills: bool = False,
     model: Any = ModelOption,
+    computes: bool = True,
 ) -> None:
     """Make the verb of a use; `made` turns its options, as typed, into those of `Worker`."""
     own = Annotated[dict[str, Any], Shared(given, **(options or {}))]
@@ -153,7 +165,11 @@ def _add(
 
     verb: Any = with_skill if skills else without
     verb.__name__, verb.__doc__ = use, about
-    verb.__annotations__ = {"shared": _shared(pairs=pairs, text=text), "model": model, "skill": SkillOption}
+    verb.__annotations__ = {
+        "shared": _shared(pairs=pairs, text=text, computes=computes),
+        "model": model,
+        "skill": SkillOption,
+    }
     verb.__annotations__ |= {"options": own, "return": Rows}
     app.verb(verb)
 
@@ -311,6 +327,13 @@ _add(
         "prefix": (str | None, Option(None, help="Put before every sentence, as a T5 wants it.")),
     },
     model=named_for("translate"),
+)
+_add(
+    "tokenize",
+    "The tokens of each text, for `clearhead pretrain --corpus` on a folder of them.\n\n"
+    "Example: `clearhead bulk tokenize wiki/*.jsonl.zst --tokenizer ./my-tokenizer --out tokens`",
+    model=Annotated[str | None, Option("--tokenizer", help="A folder with a tokenizer. Default: the built-in one.")],
+    computes=False,
 )
 _add(
     "generate",

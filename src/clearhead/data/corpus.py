@@ -2,10 +2,12 @@
 
 .txt: documents stand between blank lines; if the first million characters have none, each line is a document.
 .jsonl and .parquet: one document per line or row, under "text" unless said otherwise. All also as .gz, .xz and .zst.
+What `clearhead bulk tokenize` wrote has the tokens of documents in place of their text.
 """
 
 import glob
 import itertools
+import logging
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -13,10 +15,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clearhead.data.tables import open_hub
 from clearhead.errors import BadInput, NotFound, require, valid_text
-from clearhead.io import BytesRead, Progress, content_suffix, decompressed, file_digest, optional, text_field
+from clearhead.io import (
+    BytesRead,
+    Progress,
+    content_suffix,
+    decompressed,
+    file_digest,
+    optional,
+    read_object,
+    text_field,
+)
 
+log = logging.getLogger(__name__)
+
+# of a folder that `clearhead bulk` fills, whose name tells those who read a folder of parquet to pass it over
+MANIFEST = "_manifest.json"
+TOKENIZER = "clearhead.tokenizer"  # under which a parquet file has the digest of the tokenizer that made its ids
 _SAMPLE = 1_000_000  # characters in which a blank line is looked for
 _LINE_LIMIT = 10_000_000  # bytes; a longer line of a .txt file is read in pieces
 _ROWS = 1000
@@ -63,6 +82,51 @@ class Corpus:
                     read.up_to(done + raw.tell())
             done += source.stat().st_size
         read.up_to(done, last=True)
+
+    @cached_property
+    def tokenised(self) -> str | None:
+        """The digest of the tokenizer, where all files have tokens in place of text."""
+        made = {_tokenizer_of(source) for source in self.sources}
+        told = "the files of the corpus are not of one kind: text, or tokens of one tokenizer; name those of one kind"
+        require(len(made) == 1, told, BadInput)
+        return made.pop()
+
+    def tokens(self, progress: Progress | None = None) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """Of documents that are tokenised the ids, and the lengths of their sentences; of one without text, none."""
+        without = 0
+        for source in map(Path, self.sources):
+            _check_complete(source.parent)
+            parquet = optional("pyarrow.parquet", f"reading {source.name}")
+            for batch in parquet.ParquetFile(source).iter_batches(_ROWS, columns=["ids", "sentences"]):
+                without += batch.column("ids").null_count
+                columns = [batch.column(name) for name in ("ids", "sentences")]
+                for row in range(len(batch)):
+                    ids, lengths = (np.asarray(one[row].values or (), np.int32) for one in columns)
+                    yield ids, lengths
+            if progress is not None:
+                progress(source.stat().st_size)
+        if without:
+            log.warning("%d documents had no text, as their column error says, and were left out.", without)
+
+
+def _tokenizer_of(source: Path | str) -> str | None:
+    """The digest of the tokenizer that made a file's ids; None where it holds text."""
+    if isinstance(source, str) or source.suffix != ".parquet":
+        return None
+    arrow, parquet = (optional(name, f"reading {source.name}") for name in ("pyarrow", "pyarrow.parquet"))
+    try:
+        found = (parquet.read_schema(source).metadata or {}).get(TOKENIZER.encode())
+    except (arrow.ArrowException, OSError) as error:
+        raise BadInput(f"{source} is not parquet ({error}).") from None
+    return None if found is None else str(found.decode())
+
+
+def _check_complete(folder: Path) -> None:
+    """Refuse what a run of `clearhead bulk` has not ended."""
+    if (folder / MANIFEST).exists():
+        wanted, there = len(read_object(folder / MANIFEST, BadInput)["shards"]), len([*folder.glob("part-*.parquet")])
+        told = f"{folder} holds {there:,} of {wanted:,} parts, since `clearhead bulk` has not ended; run it again"
+        require(there == wanted, told, BadInput)
 
 
 def _sources(name: str | Path) -> list[Path | str]:
@@ -133,7 +197,10 @@ def _parquet(path: Path, content: BinaryIO, field: str) -> Iterator[str]:
         try:
             table = parquet.ParquetFile(content)
             names = table.schema_arrow.names
-            require(field in names, f'{path} has no column "{field}"; it has {", ".join(names)}.', BadInput)
+            todo = ""
+            if TOKENIZER.encode() in (table.schema_arrow.metadata or {}):
+                todo = " Its text is tokenised: name the tokenizer, or give the text."
+            require(field in names, f'{path} has no column "{field}"; it has {", ".join(names)}.{todo}', BadInput)
             rows = itertools.chain.from_iterable(
                 batch.column(0).to_pylist() for batch in table.iter_batches(_ROWS, columns=[field])
             )

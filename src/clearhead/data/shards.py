@@ -165,7 +165,7 @@ _SHARD_TOKENS = 1 << 24
 _CHARACTERS = 2_000_000  # given to the tokenizer at once
 
 # the tokens of a document and the lengths of its sentences
-Document = tuple[NDArray[Any], NDArray[np.int64]]
+Document = tuple[NDArray[Any], NDArray[Any]]
 
 
 def tokenise(
@@ -178,6 +178,7 @@ def tokenise(
 ) -> Shards:
     """Tokenise a corpus into a folder, or go on with it, or find it done; `progress` is told of bytes read.
 
+    One that `clearhead bulk tokenize` has tokenised already is only put together, to the same bytes.
     What the folder held of another corpus or tokenizer is replaced. A hub data set is known by its name alone.
     """
     folder = Path(folder)
@@ -188,10 +189,17 @@ def tokenise(
         manifest = {"made_of": fingerprint, "complete": False, "shards": []}
     if not manifest["complete"]:
         read = sum(shard["read"] for shard in manifest["shards"])
-        texts = itertools.islice(corpus.documents(progress), read, None)
+        if (made_of := corpus.tokenised) is None:
+            found = tokenised(itertools.islice(corpus.documents(progress), read, None), tokenizer)
+        else:
+            told = (
+                "the corpus was tokenised with another tokenizer; name the one it was made with, or tokenise it again"
+            )
+            require(made_of == tokenizer.digest, told, BadInput)
+            found = itertools.islice(corpus.tokens(progress), read, None)
         # up to the document that fills a shard: which ones does not depend on where a run began
-        for documents in chunks(_documents(texts, tokenizer), shard_tokens, lambda document: len(document[0])):
-            _write(folder, manifest, documents)
+        for documents in chunks(found, shard_tokens, lambda document: len(document[0])):
+            _write(folder, manifest, documents, _dtype(tokenizer))
         require(bool(manifest["shards"]), "The corpus holds no words; give files with text in them.", BadInput)
         manifest["complete"] = True
         with staged(folder, own=True) as stage:
@@ -229,8 +237,13 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-def _documents(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]:
-    dtype = np.uint16 if tokenizer.vocabulary <= 1 << 16 else np.uint32
+def _dtype(tokenizer: Tokenizer) -> type[np.generic]:
+    return np.uint16 if tokenizer.vocabulary <= 1 << 16 else np.uint32
+
+
+def tokenised(texts: Iterable[str], tokenizer: Tokenizer) -> Iterator[Document]:
+    """The tokens of each text, and the lengths of its sentences."""
+    dtype = _dtype(tokenizer)
     for split in _prefetched([split_sentences(text) for text in group] for group in chunks(texts, _CHARACTERS, len)):
         ids = tokenizer.ids_batch([sentence for sentences in split for sentence in sentences])
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
@@ -250,12 +263,12 @@ def _prefetched(items: Iterator[Item]) -> Iterator[Item]:
             yield item
 
 
-def _write(folder: Path, manifest: dict[str, Any], documents: list[Document]) -> None:
+def _write(folder: Path, manifest: dict[str, Any], documents: list[Document], dtype: type[np.generic]) -> None:
     filled = [(tokens, lengths[lengths > 0]) for tokens, lengths in documents if len(tokens)]
     if not filled:
         return
     parts = {
-        "tokens": np.concatenate([tokens for tokens, _ in filled]),
+        "tokens": np.concatenate([tokens for tokens, _ in filled]).astype(dtype, copy=False),
         "sentences": np.cumsum(np.concatenate([[0], *(lengths for _, lengths in filled)])).astype(np.uint32),
         "documents": np.cumsum([0, *(len(lengths) for _, lengths in filled)]).astype(np.uint32),
     }
