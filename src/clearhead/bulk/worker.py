@@ -33,9 +33,10 @@ class Worker:
     """A use of a model on batches of columns, for engines that call it wherever they like: Ray, Daft, Spark, Dask.
 
     It is small to pickle: the model is loaded when it is first called, once in a process, which then computes with
-    `threads`. The texts are in the columns `text` and `pair`, or in those that are usually called so. All columns of a
-    batch are given back, or those that `keep` names, with those of the results, whose names begin with
-    `result_prefix`, and "error", which is "" or says why a row has no result (then its vector is NaN, all else None).
+    `threads`, and on a GPU in half precision if no `dtype` is named. The texts are in the columns `text` and `pair`,
+    or in those that are usually called so. All columns of a batch are given back, or those that `keep` names, with
+    those of the results, whose names begin with `result_prefix`, and "error", which is "" or says why a row has no
+    result (then its vector is NaN, all else None).
 
     >>> from clearhead import Worker
     >>> worker = Worker("classify", skill="sentiment", keep=["id"])
@@ -54,7 +55,7 @@ class Worker:
         keep: Sequence[str] | None = None,
         result_prefix: str = "",
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: str | None = None,
         threads: int = 1,
         **options: Any,
     ) -> None:
@@ -235,7 +236,7 @@ class _Source:
     model: str
     skill: str | None
     device: str
-    dtype: str
+    dtype: str | None
 
 
 @dataclass(frozen=True)

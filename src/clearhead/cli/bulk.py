@@ -39,6 +39,7 @@ _ON = "Who does it: local (processes here), ray (a cluster), torchrun (this is o
 _WORKERS = "How many at a time. Default: one for each GPU, or for each core."
 _THREADS = "Threads of a worker on a CPU; part of what a run is, since other numbers may round differently."
 _DEVICE = "cpu, cuda, or auto: a GPU where there is one."
+_DTYPE = "float32, float16 or bfloat16. Default: float32 on a CPU, half precision on a GPU."
 _RESTART = "Begin anew in a folder that holds another run, which is removed first."
 _PREFIX = "Put before the names of the columns with results, where the files have columns of the same name."
 _SHARD = "Rows of a shard, at most: what is lost when a worker is killed."
@@ -60,7 +61,7 @@ class BulkOptions:
     workers: int | None
     threads: int
     device: str
-    dtype: str
+    dtype: str | None
     shard_rows: int
     restart: bool
 
@@ -75,10 +76,10 @@ def _shared(*, pairs: tuple[str, str] | None, text: str, computes: bool) -> Any:
     made: Callable[..., BulkOptions] = BulkOptions if pairs is not None else _of_one_text
     numbers: dict[str, tuple[Any, Any]] = {
         "device": (str, Option("auto", help=_DEVICE)),
-        "dtype": (str, Option("float32", help="float32, or on a GPU float16 or bfloat16.")),
+        "dtype": (str | None, Option(None, help=_DTYPE)),
     }
     if not computes:
-        made, numbers = partial(made, device="cpu", dtype="float32"), {}
+        made, numbers = partial(made, device="cpu", dtype=None), {}
     return Annotated[
         BulkOptions,
         Shared(
