@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.tables import open_hub
-from clearhead.errors import BadInput, NotFound, require, valid_text
+from clearhead.errors import BadInput, NotFound, explained, require, valid_text
 from clearhead.io import (
     BytesRead,
     Progress,
@@ -93,16 +93,18 @@ class Corpus:
 
     def tokens(self, progress: Progress | None = None) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         """Of documents that are tokenised the ids, and the lengths of their sentences; of one without text, none."""
-        without = 0
-        for source in map(Path, self.sources):
-            _check_complete(source.parent)
+        files, without = [Path(source) for source in self.sources], 0
+        for folder in dict.fromkeys(one.parent for one in files):
+            _check_complete(folder)
+        for source in files:
             parquet = optional("pyarrow.parquet", f"reading {source.name}")
-            for batch in parquet.ParquetFile(source).iter_batches(_ROWS, columns=["ids", "sentences"]):
-                without += batch.column("ids").null_count
-                columns = [batch.column(name) for name in ("ids", "sentences")]
-                for row in range(len(batch)):
-                    ids, lengths = (np.asarray(one[row].values or (), np.int32) for one in columns)
-                    yield ids, lengths
+            with explained(BadInput, f"{source} cannot be read ({{}}); tokenise its text again."):
+                for batch in parquet.ParquetFile(source).iter_batches(_ROWS, columns=["ids", "sentences"]):
+                    without += batch.column("ids").null_count
+                    columns = [batch.column(name) for name in ("ids", "sentences")]
+                    for row in range(len(batch)):
+                        ids, lengths = (np.asarray(one[row].values or (), np.int32) for one in columns)
+                        yield ids, lengths
             if progress is not None:
                 progress(source.stat().st_size)
         if without:
@@ -124,7 +126,7 @@ def _tokenizer_of(source: Path | str) -> str | None:
 def _check_complete(folder: Path) -> None:
     """Refuse what a run of `clearhead bulk` has not ended."""
     if (folder / MANIFEST).exists():
-        wanted, there = len(read_object(folder / MANIFEST, BadInput)["shards"]), len([*folder.glob("part-*.parquet")])
+        wanted, there = len(read_object(folder / MANIFEST, BadInput).get("shards", ())), len([*folder.glob("part-*")])
         told = f"{folder} holds {there:,} of {wanted:,} parts, since `clearhead bulk` has not ended; run it again"
         require(there == wanted, told, BadInput)
 
