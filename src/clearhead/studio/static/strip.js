@@ -23,7 +23,7 @@ class TokenStrip extends HTMLElement {
       const joined = token.startsWith("##") ? "joined" : "";
       const className = SPECIAL.test(token) ? "special" : joined;
       const name = element("bdi", {}, plain(token) || "␣");
-      const button = element("button", { type: "button", className, title: `token ${i}: ${token}` }, name);
+      const button = element("button", { type: "button", className, title: `token ${i + 1}: ${token}` }, name);
       button.dataset.index = i;
       return element("li", {}, button);
     });

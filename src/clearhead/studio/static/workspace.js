@@ -51,6 +51,7 @@ export class Workspace {
     this.edge.ariaBusy = "true";
     this.chooser.show(values, entry);
     this.form.show(entry, values);
+    this.form.limit(this.chooser.told);
     this.title.textContent = heading ?? entry.question;
     this.showExamples(entry);
     this.showTabs();
