@@ -102,10 +102,22 @@ def test_a_picture_one_comes_back_to_is_alive(visit, studio):
 
 
 def test_a_double_click_masks_a_token(visit, studio):
-    page = attention(visit, studio)
+    page = attention(visit, studio, "#layer=2&head=1&token=3&view=lines")
     page.locator("token-strip button", has_text="animal").dblclick()
     page.wait_for_url("**MASK**")
     assert page.get_by_label("Text", exact=True).input_value() == "the [MASK] was tired"
+    drawn(page)
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "was"  # as before the double click
+
+
+def test_a_double_click_in_the_picture_masks_too(visit, studio):
+    page = attention(visit, studio, "#layer=2&head=1&token=3&view=lines")
+    page.locator("studio-view .tokens.from li", has_text="animal").dblclick()
+    page.wait_for_url("**MASK**")
+    drawn(page)
+    assert page.get_by_label("Text", exact=True).input_value() == "the [MASK] was tired"
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "was"
+    assert page.locator("studio-view #layer").input_value() == "2"
 
 
 def test_a_difference_leads_both_sides(visit, studio):

@@ -128,6 +128,7 @@ export class Workspace {
     const text = field && masked(field.value, this.tokens, index);
     if (!text) return;
     field.value = text;
+    this.shown.hash = choose(this.shown.hash, { token: this.strip.before });
     this.ask();
   }
 
