@@ -128,6 +128,16 @@ def test_curves_are_read_with_the_arrow_keys(opened, run_folder):
     assert here(page).endswith("#across=elapsed")
 
 
+def test_no_number_beside_a_curve_is_cut_off(opened, run_folder):
+    page = opened(training_runs([run_folder]))
+    cut = page.evaluate("""() => [...document.querySelectorAll("#charts svg")].flatMap((one) => {
+      const { left, right } = one.getBoundingClientRect();
+      const outside = (box) => box.left < left - 0.5 || box.right > right + 0.5;
+      return [...one.querySelectorAll("text")].filter((text) => outside(text.getBoundingClientRect()));
+    }).map((text) => text.textContent)""")
+    assert cut == []
+
+
 def test_a_slider_moves_through_the_layers(opened):
     view = through_layers(small(), TEXT)
     page = opened(view)

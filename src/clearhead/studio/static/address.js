@@ -29,7 +29,7 @@ export function go(next, { replace = false } = {}) {
 
 let moved = 0;
 let touched = false;
-for (const kind of ["pointerdown", "keydown", "input"])
+for (const kind of ["pointerdown", "keydown", "input", "click"])
   document.addEventListener(kind, () => (touched = true), { capture: true });
 
 // a new picture says what it shows: until a hand moves, that is no choice of anybody's
