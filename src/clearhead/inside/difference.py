@@ -32,9 +32,13 @@ def difference(
     other_pair: str | None = None,
 ) -> View:
     """Compare how two models read a text, or how they read two texts: `other`, and its pair, is for the second."""
-    one = trace(first, text, pair)
-    two = trace(second, text if other is None else other, other_pair if other_pair is not None else pair)
-    check_length(max(len(one.tokens), len(two.tokens)), LIMIT)
+    sides = (
+        (first, text, pair),
+        (second, other if other is not None else text, other_pair if other_pair is not None else pair),
+    )
+    # before they are read, which takes its time
+    check_length(max(len(model.tokenizer.encode(*texts)) for model, *texts in sides), LIMIT)
+    one, two = (trace(*side) for side in sides)
     pairs = aligned(one.tokens, two.tokens)
     nothing = "the two texts have no token in common, so there is nothing to compare; give texts that share words"
     require(bool(pairs), nothing, BadInput)
