@@ -32,13 +32,11 @@ def difference(
     other_pair: str | None = None,
 ) -> View:
     """Compare how two models read a text, or how they read two texts: `other`, and its pair, is for the second."""
-    sides = (
-        (first, text, pair),
-        (second, other if other is not None else text, other_pair if other_pair is not None else pair),
-    )
-    # before they are read, which takes its time
-    check_length(max(len(model.tokenizer.encode(*texts)) for model, *texts in sides), LIMIT)
-    one, two = (trace(*side) for side in sides)
+    text_b = text if other is None else other
+    pair_b = pair if other_pair is None else other_pair
+    lengths = len(first.tokenizer.encode(text, pair)), len(second.tokenizer.encode(text_b, pair_b))
+    check_length(max(lengths), LIMIT)  # before they are read, which takes its time
+    one, two = trace(first, text, pair), trace(second, text_b, pair_b)
     pairs = aligned(one.tokens, two.tokens)
     nothing = "the two texts have no token in common, so there is nothing to compare; give texts that share words"
     require(bool(pairs), nothing, BadInput)
