@@ -4,9 +4,10 @@ import pytest
 
 pytest.importorskip("playwright.sync_api")
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from browser.chromium import ARGUMENTS, NONE, chromium
+from browser.pages import DEADLINE, PATIENCE, new_page, painted
 from browser.running import running
 from clearhead.studio.app import create_app
 from studio.conftest import folders as folders
@@ -15,6 +16,7 @@ from studio.conftest import run_folder as run_folder
 
 @pytest.fixture(scope="session")
 def browser():
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as engine:
         path = chromium(engine)
         if path is None:
@@ -31,7 +33,7 @@ def visit(browser):
 
     def visit(address, home, width=1280, scheme="light"):
         phone = {"has_touch": True} if width < 600 else {}
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, **phone)
+        page = new_page(browser, viewport={"width": width, "height": 900}, color_scheme=scheme, **phone)
         pages.append(page)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -52,7 +54,7 @@ def opened(visit, tmp_path):
 
     def opened(view, width=1280, scheme="light"):
         page = visit(view.save(tmp_path / f"{view.title}.html").as_uri(), "file:", width, scheme)
-        page.wait_for_timeout(150)
+        painted(page)
         return page
 
     return opened
@@ -61,12 +63,12 @@ def opened(visit, tmp_path):
 @pytest.fixture(scope="session")
 def studio(folders, run_folder):
     """The address of a running studio with small models."""
-    with running(create_app(folders, [run_folder])) as address:
+    with running(create_app(folders, [run_folder], deadline=DEADLINE)) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def studio_with_skills(stand_in):
     """The address of a running studio with a model as the built-in one is."""
-    with running(create_app([str(stand_in)])) as address:
+    with running(create_app([str(stand_in)], deadline=DEADLINE)) as address:
         yield address

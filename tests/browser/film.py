@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from chromium import ARGUMENTS, chromium
+from pages import DEADLINE, drawn, new_page
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from running import running
@@ -22,8 +23,7 @@ Frame = tuple[Image.Image, int]  # and its milliseconds
 
 def settled(page: Page) -> None:
     """Wait until every picture stands."""
-    page.wait_for_function("() => !document.querySelector('[aria-busy]')", timeout=90_000)
-    page.wait_for_timeout(350)
+    drawn(page).wait_for_timeout(350)
 
 
 def taken(page: Page, milliseconds: int) -> Frame:
@@ -88,9 +88,9 @@ def walk(page: Page) -> Iterator[int]:
 
 def main() -> None:
     """Film it, and refuse a film that is too large."""
-    with sync_playwright() as engine, running(create_app()) as address:
+    with sync_playwright() as engine, running(create_app(deadline=DEADLINE)) as address:
         browser = engine.chromium.launch(executable_path=chromium(engine), args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
+        page = new_page(browser, viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
         page.goto(address)
         frames = [taken(page, shown) for shown in walk(page)]
         browser.close()

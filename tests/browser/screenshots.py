@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from chromium import ARGUMENTS, chromium
+from pages import DEADLINE, drawn, new_page
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from running import running
@@ -67,16 +68,14 @@ def take(browser: Browser, runs: Sequence[Path]) -> None:
     model = ch.load()
     with tempfile.TemporaryDirectory() as folder:
         for name, view, chosen, height in views(model):
-            page = browser.new_page(viewport={"width": 1280, "height": height})
+            page = new_page(browser, viewport={"width": 1280, "height": height})
             page.goto(f"{view.save(Path(folder) / f'{name}.html').as_uri()}#{chosen}")
             keep(page, name)
-        with running(create_app([], runs)) as address:
+        with running(create_app([], runs, deadline=DEADLINE)) as address:
             for name, path, width, height, theme in pages(model, runs):
-                page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+                page = new_page(browser, viewport={"width": width, "height": height}, color_scheme=theme)
                 page.goto(f"{address}/{path}")
-                page.locator("studio-picture:not([aria-busy]) .tools").first.wait_for()
-                page.wait_for_function("() => !document.querySelector('[aria-busy]')")
-                keep(page, name)
+                keep(drawn(page), name)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Error
 
+from browser.pages import new_page
 from clearhead.studio.pages import ENTRIES
 from studio.test_worker import command
 
@@ -32,7 +33,7 @@ def answered(page, address):
 
 @pytest.fixture
 def tab(browser, studio_process):
-    page = browser.new_page()
+    page = new_page(browser)
     page.goto(studio_process[1])
     yield page
     page.close()
@@ -59,7 +60,7 @@ def test_512_tokens_are_shown_or_refused_with_an_offer(tab, studio_process, entr
 def test_tabs_are_closed_while_the_studio_computes(browser, tab, studio_process):
     address = studio_process[1]
     for turn in range(3):
-        closed = browser.new_page()
+        closed = new_page(browser)
         with suppress(Error):
             closed.goto(f"{address}/look/why?text={turn}+{SLOW}", wait_until="commit")
             closed.locator("studio-picture[aria-busy]").wait_for()
@@ -79,7 +80,7 @@ def test_cancelled_work_leaves_the_way_free(tab, studio_process):
 
 def test_a_page_says_that_the_studio_was_stopped(browser):
     with command() as (process, port):
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(f"http://127.0.0.1:{port}/look/why?text={SLOW}")
         page.get_by_role("button", name="Cancel").wait_for()
         process.send_signal(signal.SIGINT)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from browser.pages import DEADLINE, drawn
 from browser.running import running
 from clearhead.studio.app import CHAPTERS, create_app
 from clearhead.studio.pages import ENTRIES
@@ -67,16 +68,8 @@ def everything(folders, run_folder):
     """The address of a studio with the built-in models, one that writes, and a run."""
     writes = next(folder for folder in folders if folder.endswith("writes"))
     models = {**{one: one for one in ("builtin:encoder", "builtin:translator")}, "writes": writes}
-    with running(create_app(models, [run_folder])) as address:
+    with running(create_app(models, [run_folder], deadline=DEADLINE)) as address:
         yield address
-
-
-def drawn(page):
-    """Wait until every picture is there, and was drawn for the size of the window."""
-    page.locator("h1:visible").first.wait_for()
-    page.wait_for_function("() => !document.querySelector('[aria-busy]')", timeout=60_000)
-    page.wait_for_timeout(200)
-    return page
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -96,7 +89,6 @@ def test_every_page_fits_and_axe_finds_nothing(visit, everything, path):
 @pytest.mark.parametrize("path", ["/compare", *(example(one) for one in ENTRIES.values())])
 def test_the_tab_key_reaches_everything(visit, everything, path):
     page = drawn(visit(everything + path, everything))
-    page.wait_for_timeout(300)
     count = page.evaluate(STOPS)
     reached = set()
     page.keyboard.press("Tab")

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.test_workspace import drawn
+from browser.pages import drawn
 from clearhead.inside.page import HOME
 
 pytestmark = pytest.mark.browser
@@ -75,7 +75,6 @@ def test_the_rest_of_a_wide_vector_is_said_for_every_width(visit, studio):
 
 def test_a_view_opens_at_its_most_telling_head_after_the_home_page(visit, studio):
     page = drawn(visit(f"{studio}/?text={TEXT}", studio))
-    page.wait_for_timeout(700)
     page.get_by_role("link", name="Attention", exact=True).click()
     page.wait_for_url("**/look/attention**")
     drawn(page)
@@ -86,7 +85,6 @@ def test_a_view_opens_at_its_most_telling_head_after_the_home_page(visit, studio
 
 def test_keys_work_after_a_click_into_a_picture(visit, studio):
     page = drawn(visit(f"{studio}/look/block?text={TEXT}", studio))
-    page.wait_for_timeout(700)
     page.locator("studio-view #legend").click()
     page.keyboard.press("ArrowUp")
     page.wait_for_url("**layer=1**")

@@ -5,6 +5,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from browser.pages import drawn, here
 from built_in import SKILLS
 from clearhead.studio.pages import ENTRIES
 from studio.runs import add_row
@@ -55,7 +56,7 @@ def test_an_example_takes_its_skill_along(visit, studio_with_skills):
     page.get_by_role("button", name="A warm, funny and clever film.").click()
     page.locator(".shown", has_text="positive").wait_for()
     assert page.locator("#skill").input_value() == "sentiment"
-    assert "skill=sentiment" in page.url
+    assert "skill=sentiment" in here(page)
 
 
 def test_one_click_on_an_example_gives_bars(visit, studio):
@@ -67,7 +68,7 @@ def test_one_click_on_an_example_gives_bars(visit, studio):
         "fetch('/api/use/fill?text=' + encodeURIComponent('BERT, lift your [MASK].')).then(r => r.json())"
     )
     assert page.locator(".bars .value").first.inner_text() == f"{found['predictions'][0]['score']:.3f}"
-    assert "lift+your" in page.url
+    assert "lift+your" in here(page)
 
 
 def test_an_answer_is_marked_in_its_text(visit, studio):
@@ -90,7 +91,7 @@ def test_a_link_reproduces_the_picture(visit, studio):
     other = "1" if layer.input_value() == "0" else "0"  # it opens at the most telling one
     layer.select_option(other)
     page.wait_for_function(f"() => location.hash.includes('layer={other}')")
-    again = answered(visit(page.url, studio))
+    again = answered(visit(here(page), studio))
     assert again.locator("studio-view #layer").input_value() == other
     assert again.get_by_label("Text", exact=True).input_value() == "the animal was tired"
 
@@ -104,8 +105,7 @@ def test_the_text_goes_along_to_the_next_page(visit, studio):
 
 @pytest.mark.parametrize("path", ["/look/attention", "/look/why", "/look/by-hand", "/look/senses", "/use/fill"])
 def test_a_picture_is_taken_along(visit, studio, path, tmp_path):
-    page = answered(visit(studio + link(ENTRIES[path]), studio))
-    page.wait_for_timeout(200)
+    page = drawn(visit(studio + link(ENTRIES[path]), studio))
     for kind, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("HTML", b"<!doctype html>")):
         if kind == "HTML" and path.startswith("/use"):
             continue
@@ -130,7 +130,7 @@ def test_a_run_moves_while_it_trains(visit, studio, run_folder):
     steps = page.locator("studio-view .standing td").first
     before = int(steps.inner_text())
     add_row(run_folder, before + 10)
-    page.locator("studio-view .standing td", has_text=str(before + 10)).first.wait_for(timeout=10_000)
+    page.locator("studio-view .standing td", has_text=str(before + 10)).first.wait_for()
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)><b>bank</b> [MASK]"
@@ -140,8 +140,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)><b>bank</b> [MASK]"
 def test_hostile_text_is_text(visit, studio, path):
     page = visit(f"{studio}{path}?text={quote(HOSTILE)}", studio)
     page.on("dialog", lambda dialog: pytest.fail("a script of the text has run"))
-    answered(page)
-    page.wait_for_timeout(200)
+    drawn(page)
     assert page.locator("img, b").count() == 0
 
 
@@ -167,7 +166,7 @@ def test_a_text_that_is_too_long_for_an_address_is_still_used(visit, studio):
     page.locator(".go").click()
     answered(page)
     assert page.locator(".answer").inner_text().startswith("The animal was tired.")
-    assert page.url == f"{studio}/use/summarise"
+    assert here(page) == f"{studio}/use/summarise"
     assert "too long for an address" in page.locator("studio-picture .status").inner_text()
     page = visit(f"{studio}/look/attention", studio)
     page.get_by_label("Text", exact=True).fill("The animal was tired. " * 3000)

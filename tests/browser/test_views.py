@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import clearhead as ch
+from browser.pages import here, new_page
 from clearhead.inside import (
     bottleneck,
     by_hand,
@@ -106,11 +107,11 @@ def test_changed_numbers_are_in_the_address(opened, visit):
     page = opened(by_hand())
     page.locator("#width").fill("256")
     page.locator("#word").select_option("1")
-    again = visit(page.url, "file:")
+    again = visit(here(page), "file:")
     assert table(again, "steps", "softmax") == table(page, "steps", "softmax")
     assert again.locator("#word").input_value() == "1"
     page.get_by_role("button", name="Reset").click()
-    assert page.url.endswith("#word=1")
+    assert here(page).endswith("#word=1")
 
 
 def test_curves_are_read_with_the_arrow_keys(opened, run_folder):
@@ -124,7 +125,17 @@ def test_curves_are_read_with_the_arrow_keys(opened, run_folder):
     page.locator("[data-name='evaluation/accuracy'] svg").focus()
     page.keyboard.press("ArrowLeft")
     assert page.locator("[data-name='evaluation/accuracy'] .reading").inner_text() == "1 min : first 70"
-    assert page.url.endswith("#across=elapsed")
+    assert here(page).endswith("#across=elapsed")
+
+
+def test_no_number_beside_a_curve_is_cut_off(opened, run_folder):
+    page = opened(training_runs([run_folder]))
+    cut = page.evaluate("""() => [...document.querySelectorAll("#charts svg")].flatMap((one) => {
+      const { left, right } = one.getBoundingClientRect();
+      const outside = (box) => box.left < left - 0.5 || box.right > right + 0.5;
+      return [...one.querySelectorAll("text")].filter((text) => outside(text.getBoundingClientRect()));
+    }).map((text) => text.textContent)""")
+    assert cut == []
 
 
 def test_a_slider_moves_through_the_layers(opened):
@@ -206,7 +217,7 @@ def test_the_finder_lists_the_heads_that_link_two_tokens(opened, visit):
     page.locator("#found button").first.click()
     assert page.locator("#layer").input_value() == str(best.layer)
     # a link reproduces what was found
-    again = visit(page.url, "file:")
+    again = visit(here(page), "file:")
     again.locator("#found li").first.wait_for()
     assert again.locator("#found li").first.inner_text() == first
     again.locator("#find-to").select_option("")
@@ -214,7 +225,7 @@ def test_the_finder_lists_the_heads_that_link_two_tokens(opened, visit):
 
 
 def test_a_view_runs_in_a_notebooks_frame(browser):
-    page = browser.new_page()
+    page = new_page(browser)
     page.set_content(by_hand()._repr_html_())
     frame = page.frame_locator("iframe")
     frame.locator("#width").fill("256")
@@ -223,7 +234,7 @@ def test_a_view_runs_in_a_notebooks_frame(browser):
 
 
 def test_a_field_in_a_notebook_asks_python(browser):
-    page = browser.new_page()
+    page = new_page(browser)
     widget = live(lambda text: trace(small(), text).heads(), "the animal")
     page.expose_function("draw", lambda text: setattr(widget, "text", text) or widget.page)
     source = (files("clearhead.inside") / "widget.js").read_text(encoding="utf-8")
@@ -263,7 +274,7 @@ def test_blocks_open_and_tokens_are_followed(opened, visit):
     assert page.locator("#numbers tr").nth(3).locator("td").first.inner_text() == f"{step['norms'][2]:.2f}"
     weights = view.data["sides"][0]["blocks"][2][0]["weights"][2]
     assert page.locator("#drawing .link").count() == sum(weight >= 0.01 for weight in weights)
-    again = visit(page.url, "file:")
+    again = visit(here(page), "file:")
     assert again.locator("#open-title").inner_text() == "Block 3, “animal”"
     page.keyboard.press("ArrowUp")
     assert page.locator("#open-title").inner_text() == "Block 4, “animal”"
@@ -297,7 +308,7 @@ def test_small_weights_and_special_tokens_are_hidden_on_demand(opened, visit):
     page.wait_for_function("() => !document.querySelectorAll('.tokens.to .value')[0].textContent")
     kept = [f"{w:.3f}" if w >= 0.05 and traced.spans[i] else "" for i, w in enumerate(row)]
     assert values.all_inner_texts() == kept
-    assert "least=50&plain=1" in page.url
+    assert "least=50&plain=1" in here(page)
 
 
 def test_heads_are_drawn_beside_one_another(opened):
@@ -306,7 +317,7 @@ def test_heads_are_drawn_beside_one_another(opened):
     before = page.evaluate(picture)
     page.get_by_label("draw head 1, too").check(force=True)
     page.wait_for_function(f"(before) => {picture} !== before", arg=before)
-    assert "more=0" in page.url
+    assert "more=0" in here(page)
 
 
 def test_a_double_click_masks_the_word_and_asks_again(opened):
@@ -338,7 +349,7 @@ def test_a_mask_and_the_division_are_switched(opened, visit):
     page.locator("#divide").uncheck()
     assert table(page, "steps", "not divided") == [112, 96]
     assert table(page, "steps", "softmax") == [1, 0]
-    assert visit(page.url, "file:").locator("#divide").is_checked() is False
+    assert visit(here(page), "file:").locator("#divide").is_checked() is False
     assert table(page, "steps", "q × k, by feature") == [64, 32, 16, 64, 16, 16]
 
 
@@ -392,7 +403,7 @@ def test_a_step_follows_temperature_and_top_k(opened, visit):
     assert float(cells.first.inner_text()) <= 1
     page.get_by_role("button", name="Draw a token").click()
     assert "Drawn: " in page.locator("#spread-note").inner_text()
-    assert visit(page.url, "file:").locator("#temperature").input_value() == "20"
+    assert visit(here(page), "file:").locator("#temperature").input_value() == "20"
     scores = [text for text in page.locator("#tree .number").all_text_contents() if text.startswith("Σ")]
     assert scores[0] == f"Σ {view.data['nodes'][1]['score']:.2f}".replace("-", "−")
     assert page.locator("#tree .greedy").count() == len(view.data["greedy"]["nodes"])
@@ -408,7 +419,7 @@ def test_the_dice_are_rolled(opened, visit):
     assert losses == [f"{loss:.3f}" for loss in roll["losses"]]
     assert page.locator("#sentence li[data-fate]").count() == len(roll["where"])
     page.get_by_text("Spans", exact=True).click()
-    again = visit(page.url, "file:")
+    again = visit(here(page), "file:")
     spans = view.data["rolls"]["spans"][2]["where"]
     begun = [place for place in spans if place - 1 not in spans]
     assert again.locator("#corrupted em").count() == len(begun)
@@ -421,7 +432,7 @@ def test_a_head_is_seen_before_and_after(opened):
     page.get_by_text("Before fine-tuning").click()
     shown = page.locator(".answers").first.locator("li span").first.inner_text()
     assert shown == f"{view.data['diagrams'][0]['before']['answer']['items'][0][1]:.3f}"
-    assert page.url.endswith("#when=before")
+    assert here(page).endswith("#when=before")
 
 
 def test_a_block_is_walked_through_by_keys(opened, visit):
@@ -432,7 +443,7 @@ def test_a_block_is_walked_through_by_keys(opened, visit):
     lengths = page.locator("#stages .length").all_inner_texts()
     parts = reversed(view.data["blocks"][1].values())
     assert lengths == [f"{part['norms'][2]:.2f}" for part in parts]
-    assert visit(page.url, "file:").locator("#layer").input_value() == "1"
+    assert visit(here(page), "file:").locator("#layer").input_value() == "1"
 
 
 def test_the_slides_positions_are_drawn(opened, visit):
@@ -446,4 +457,4 @@ def test_the_slides_positions_are_drawn(opened, visit):
     page.locator("#wide").fill("3")
     page.locator("#base").fill("2")
     assert page.locator("#curves path").count() == 4
-    assert visit(page.url, "file:").locator("#wide-shown").inner_text() == "16"
+    assert visit(here(page), "file:").locator("#wide-shown").inner_text() == "16"

@@ -4,7 +4,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
+from browser.pages import DEADLINE, TOGETHER, drawn, here
 from browser.running import running
 from clearhead.studio.app import create_app
 
@@ -19,22 +21,12 @@ def lectures(writing_box):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.hub.remote.FOLDER", writing_box)
         models = {f"builtin:{name}": str(writing_box / name) for name in ("encoder", "translator", "gpt")}
-        with running(create_app(models)) as address:
+        with running(create_app(models, deadline=DEADLINE)) as address:
             yield address
 
 
-def drawn(page):
-    """Wait until every picture is there."""
-    page.locator("h1:visible").first.wait_for()
-    page.wait_for_function("() => !document.querySelector('[aria-busy]')")
-    page.wait_for_timeout(150)
-    return page
-
-
 def attention(visit, studio, hash_=""):
-    page = visit(f"{studio}/look/attention?text={quote(TIRED)}{hash_}", studio)
-    page.locator("studio-picture:not([aria-busy]) .tools").wait_for()
-    return page
+    return drawn(visit(f"{studio}/look/attention?text={quote(TIRED)}{hash_}", studio))
 
 
 def test_a_picture_is_above_the_fold(visit, studio):
@@ -71,14 +63,13 @@ def test_what_is_chosen_survives_another_text_another_view_and_another_model(vis
 
 def test_every_state_is_an_entry_of_the_history(visit, studio):
     page = attention(visit, studio)
-    page.wait_for_timeout(800)
     layer = page.locator("studio-view #layer")
     first = layer.input_value()  # the most telling one
     other = "1" if first == "0" else "0"
     layer.select_option(other)
     page.wait_for_url(f"**layer={other}**")
-    page.wait_for_timeout(800)
-    chosen = 2 if "token=1" in page.url else 1
+    page.wait_for_timeout(TOGETHER)
+    chosen = 2 if "token=1" in here(page) else 1
     page.locator("token-strip button").nth(chosen).click()
     page.wait_for_url(f"**token={chosen}**")
     page.get_by_role("link", name="Input", exact=True).click()
@@ -89,30 +80,55 @@ def test_every_state_is_an_entry_of_the_history(visit, studio):
     drawn(page)
     page.go_back()
     page.wait_for_function(f"() => !location.hash.includes('token={chosen}')")
-    assert layer.input_value() == other
+    expect(layer).to_have_value(other)
     page.go_back()
     page.wait_for_function(f"() => !location.hash.includes('layer={other}')")
-    assert layer.input_value() == first
+    expect(layer).to_have_value(first)
     page.go_forward()
     page.wait_for_url(f"**layer={other}**")
-    assert layer.input_value() == other
+    expect(layer).to_have_value(other)
+
+
+def test_a_picture_one_comes_back_to_is_alive(visit, studio):
+    page = drawn(visit(f"{studio}/look/block?text={quote(TIRED)}", studio))
+    page.get_by_role("link", name="Learn", exact=True).click()
+    page.wait_for_url("**/learn")
+    page.go_back()
+    page.wait_for_url("**/look/block**")
+    drawn(page)
+    page.locator("studio-view #legend").click()
+    page.keyboard.press("ArrowUp")
+    page.wait_for_url("**layer=1**")
 
 
 def test_a_double_click_masks_a_token(visit, studio):
-    page = attention(visit, studio)
+    page = attention(visit, studio, "#layer=2&head=1&token=3&view=lines")
     page.locator("token-strip button", has_text="animal").dblclick()
     page.wait_for_url("**MASK**")
     assert page.get_by_label("Text", exact=True).input_value() == "the [MASK] was tired"
+    drawn(page)
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "was"  # as before the double click
+
+
+def test_a_double_click_in_the_picture_masks_too(visit, studio):
+    page = attention(visit, studio, "#layer=2&head=1&token=3&view=lines")
+    page.locator("studio-view .tokens.from li", has_text="animal").dblclick()
+    page.wait_for_url("**MASK**")
+    drawn(page)
+    assert page.get_by_label("Text", exact=True).input_value() == "the [MASK] was tired"
+    assert page.locator("token-strip [aria-pressed=true]").inner_text() == "was"
+    assert page.locator("studio-view #layer").input_value() == "2"
 
 
 def test_a_difference_leads_both_sides(visit, studio):
     page = drawn(visit(f"{studio}/compare?text={quote(TIRED)}&text_b=the+animal+was+alert", studio))
-    page.wait_for_timeout(600)
     page.get_by_role("button", name="block 2, head 3:").click()
     page.wait_for_url("**layer=1**head=2**")
-    page.wait_for_timeout(200)
-    assert [one.input_value() for one in page.locator("studio-view #layer").all()] == ["1", "1"]
-    again = drawn(visit(page.url, studio))
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('studio-view')].map((one) => one.shadowRoot.querySelector('#layer'))"
+        " .filter(Boolean).map((one) => one.value).join() === '1,1'"
+    )
+    again = drawn(visit(here(page), studio))
     assert again.locator("studio-view #layer").first.input_value() == "1"
 
 
@@ -158,7 +174,6 @@ def test_the_bar_counts_blocks_and_heads_from_1_as_the_picture_does(visit, studi
 
 def test_the_keyboard_goes_through_a_workspace(visit, studio):
     page = attention(visit, studio)
-    page.wait_for_timeout(800)
     page.locator("token-strip button").first.focus()
     for key in ("ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -185,7 +200,7 @@ def test_slow_work_can_be_cancelled(visit, studio):
 def test_the_beginning_of_a_long_text_is_one_click_away(visit, studio):
     page = visit(f"{studio}/look/block", studio)
     field = page.get_by_label("Text", exact=True)
-    assert page.locator("label[for=field-text]").get_attribute("data-limit") == "at most 128 tokens"
+    expect(page.locator("label[for=field-text]")).to_have_attribute("data-limit", "at most 64 tokens")
     field.fill("the animal was tired " * 30)
     page.keyboard.press("Control+Enter")
     page.locator(".status.failed", has_text="the model has 64 positions").wait_for()

@@ -38,6 +38,19 @@ def test_the_way_of_the_best_text_is_in_the_tree(kind, beams):
             assert sum(layer) == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_the_end_is_what_the_best_text_chose_last(beams):
+    data = decoding(ch.load("builtin:translator"), "Je suis étudiant", num_beams=beams).data
+    assert data["results"][0]["ended"]
+    assert data["nodes"][data["path"][-1]]["chosen"][0] == "</s>"
+
+
+def test_a_text_whose_language_is_not_known_is_told_the_tags(writers):
+    with pytest.raises(BadInput, match=r"'42' cannot be told; begin the text with the tag .*: >>en<<, >>de<<"):
+        decoding(ch.load("builtin:translator"), "42")
+    assert decoding(ch.load("builtin:translator"), ">>de<< 42", max_new_tokens=2).data["read"][0] == ">>de<<"
+
+
 def test_the_attention_of_a_recurrent_model_is_its_matrix():
     model = translator("seq2seq-lstm-additive")
     data = decoding(model, TEXTS[0], max_new_tokens=6).data

@@ -215,7 +215,10 @@ def test_one_head_step_by_step():
     ("call", "message"),
     [
         (lambda found: found.links("it", "cat"), "the token 'it' is not there"),
-        (lambda found: found.links("the", "cat"), "the token 'the' stands at 1, 3; give the number of one"),
+        (
+            lambda found: found.links("the", "cat"),
+            "the token 'the' stands at 1, 3, counted from 0; give the number of one",
+        ),
         (lambda found: found.step(9, 0, 0), "token 9 does not exist, the text has tokens 0 to 5"),
         (lambda found: found.step("cat", 0, 9), "head 9 does not exist"),
         (lambda found: found.step("cat", 9, 0), "layer 9 does not exist"),

@@ -69,6 +69,10 @@ def decoding(
     prefixes = [tuple(best[:length]) for length in range(len(best) + 1)]
     path = [number_of[one] for one in prefixes if one in number_of]  # the limit cuts the last one off
     nodes = [_node(seen, number, number_of, names, top_k) for number in range(len(seen.steps))]
+    if num_beams > 1 and seen.outputs[0].ended:  # a beam's step names what goes on, and the best text ended here
+        ends = generator.habits.ends or (generator.end,)
+        chosen = [token_name(names, token) for token, _ in seen.steps[path[-1]].candidates if token in ends]
+        nodes[path[-1]]["chosen"][:0] = chosen[:1]
     running: list[float | None] = []
     for node in nodes:  # parents come before their children
         own, before = node.pop("log_prob"), 0.0 if node["parent"] is None else running[node["parent"]]
@@ -164,7 +168,11 @@ def told_target(generator: Generator, text: str) -> str:
     languages = generator.tokenizer.languages
     if languages is None or not languages.directions or text.startswith(tuple(map(tag, languages.ids))):
         return text
-    return told_languages(generator, None, None)[1](text) + text
+    try:
+        return told_languages(generator, None, None)[1](text) + text
+    except BadInput as error:
+        what, tags = str(error).partition("; ")[0], ", ".join(map(tag, languages.ids))
+        raise BadInput(f"{what}; begin the text with the tag of the language that it becomes: {tags}") from None
 
 
 @dataclass(frozen=True)

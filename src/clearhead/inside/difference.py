@@ -32,9 +32,11 @@ def difference(
     other_pair: str | None = None,
 ) -> View:
     """Compare how two models read a text, or how they read two texts: `other`, and its pair, is for the second."""
-    one = trace(first, text, pair)
-    two = trace(second, text if other is None else other, other_pair if other_pair is not None else pair)
-    check_length(max(len(one.tokens), len(two.tokens)), LIMIT)
+    text_b = text if other is None else other
+    pair_b = pair if other_pair is None else other_pair
+    lengths = len(first.tokenizer.encode(text, pair)), len(second.tokenizer.encode(text_b, pair_b))
+    check_length(max(lengths), LIMIT)  # before they are read, which takes its time
+    one, two = trace(first, text, pair), trace(second, text_b, pair_b)
     pairs = aligned(one.tokens, two.tokens)
     nothing = "the two texts have no token in common, so there is nothing to compare; give texts that share words"
     require(bool(pairs), nothing, BadInput)

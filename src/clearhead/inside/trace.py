@@ -182,7 +182,11 @@ class Trace:
             return token
         wanted = token.casefold()
         places = [i for i, name in enumerate(self.tokens) if name.lstrip("Ġ▁").removeprefix("##").casefold() == wanted]
-        where = f"stands at {', '.join(map(str, places))}; give the number of one" if places else "is not there"
+        where = (
+            f"stands at {', '.join(map(str, places))}, counted from 0; give the number of one"
+            if places
+            else "is not there"
+        )
         require(len(places) == 1, f"the token {token!r} {where} (tokens: {' '.join(self.tokens[:40])})", BadInput)
         return places[0]
 

@@ -47,6 +47,7 @@ class Registry:
             "name": name,
             "family": model.family,
             "parameters": model.parameters,
+            "positions": _positions(model),
             "heads": list(getattr(model.network, "heads", ())),  # a recurrent network has none
             "labels": list(model.labels or ()),
             "writes": "" if not model.writes else "translate" if model.generator.sourced else "generate",

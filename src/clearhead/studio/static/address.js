@@ -28,9 +28,16 @@ export function go(next, { replace = false } = {}) {
 }
 
 let moved = 0;
+let touched = false;
+for (const kind of ["pointerdown", "keydown", "input", "click"])
+  document.addEventListener(kind, () => (touched = true), { capture: true });
+
+// a new picture says what it shows: until a hand moves, that is no choice of anybody's
+export const untouched = () => (touched = false);
+export const isTouched = () => touched;
 
 // what was chosen in a picture; a slider that is drawn along makes one entry
-export function move(hash, { replace = false } = {}) {
+export function move(hash, { replace = !touched } = {}) {
   const now = Date.now();
   const along = now - moved < TOGETHER;
   go({ ...place(), hash }, { replace: replace || along });

@@ -39,6 +39,7 @@ export class Chooser {
     const asked = written({ ...this.chosen, page: entry.path });
     if (asked === this.asked) return;
     this.asked = asked;
+    query("#about").ariaBusy = "true";
     this.told = this.tell(asked, entry);
   }
 
@@ -72,6 +73,8 @@ export class Chooser {
       this.asked = null;
       told.textContent = error.message;
       return null;
+    } finally {
+      if ([asked, null].includes(this.asked)) told.ariaBusy = null;
     }
   }
 

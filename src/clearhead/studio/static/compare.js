@@ -1,6 +1,6 @@
 // Compare: two texts, two models, two skills, or before and after fine-tuning, side by side, with the difference drawn.
 
-import { go, linkTo, move } from "./address.js";
+import { go, isTouched, linkTo, move, untouched } from "./address.js";
 import { ask, element } from "./dom.js";
 import "./picture.js";
 import { choose, chosen } from "./selection.js";
@@ -83,7 +83,7 @@ export class Compare {
     const asked = JSON.stringify(values);
     if (asked === this.asked) return this.follow(null);
     [this.asked, this.values] = [asked, values];
-    this.quiet = true; // a new picture says what it shows; that is no choice of anybody's
+    this.quiet = true;
     const { deadline, entries } = this.studio;
     const about = () => "";
     const hashOf = () => choose(this.hash, {});
@@ -103,9 +103,11 @@ export class Compare {
     if (view && chosen(this.hash, "layer") === null) {
       this.hash = choose(this.hash, { layer: view.facts.layer, head: view.facts.head });
       move(this.hash, { replace: true });
-      this.follow(this.difference);
+      await this.follow(this.difference);
+      if (asked !== this.asked) return undefined;
     }
-    setTimeout(() => (this.quiet = false), 300);
+    this.quiet = false;
+    untouched();
     return undefined;
   }
 
@@ -123,14 +125,18 @@ export class Compare {
     const options = (names) => one.skill.replaceChildren(new Option("no skill: as pre-trained", ""), ...names.map((name) => new Option(name, name)));
     if (skill && ![...one.skill.options].some(({ value }) => value === skill)) options([skill]);
     one.skill.value = skill;
+    one.box.ariaBusy = "true";
+    const asked = (one.asked = {});
     const about = await ask(linkTo({ path: "/api/model", values: { model } })).catch(() => null);
+    if (asked !== one.asked) return;
+    one.box.ariaBusy = null;
     if (!about) return;
     options(about.skills);
     one.skill.value = skill;
   }
 
   moved(picture) {
-    if (this.quiet) return;
+    if (this.quiet || !isTouched()) return;
     const { hash } = picture.view;
     this.hash = picture === this.difference ? choose(this.hash, numbers(pick(hash))) : hash;
     move(this.hash);

@@ -8,7 +8,7 @@ const ROLES = {
   pair: "pair", context: "pair", second: "pair", documents: "pair",
 };
 const NARROW = new Set(["token", "layer", "head", "word"]);
-const COUNTED = new Set(["layer", "head"]); // people count them from 1, addresses and programs from 0
+const COUNTED = new Set(["token", "layer", "head"]); // people count them from 1, addresses and programs from 0
 const seen = (name, value) => (COUNTED.has(name) && /^\d+$/.test(value ?? "") ? String(Number(value) + 1) : (value ?? ""));
 const meant = (name, value) => (COUNTED.has(name) && /^\d+$/.test(value) && value > 0 ? String(value - 1) : value);
 
@@ -34,7 +34,7 @@ function control({ name, kind, choices, least, most, default: usual, required })
   const first = COUNTED.has(name) ? 1 : 0;
   if (kind === "number") return element("input", { ...common, type: "number", min: least + first, max: most + first, value: seen(name, usual) });
   if (kind === "text") return element("textarea", { ...common, rows: 1, spellcheck: false });
-  return element("input", { ...common, type: "text", value: usual ?? "", spellcheck: false, autocomplete: "off" });
+  return element("input", { ...common, type: "text", value: seen(name, usual), spellcheck: false, autocomplete: "off" });
 }
 
 export class StudioForm extends HTMLElement {
@@ -46,11 +46,12 @@ export class StudioForm extends HTMLElement {
 
   build(entry) {
     this.entry = entry;
+    this.caption = null;
     this.controls = entry.fields.map(control);
     const first = entry.fields.find(({ name }) => roleOf(name) === "text");
     const boxes = entry.fields.map(({ name, label, kind, required }, i) => {
       const caption = element("label", { htmlFor: `field-${name}` }, label);
-      if (entry.tokens && name === first?.name) caption.dataset.limit = `at most ${entry.tokens} tokens`;
+      if (entry.tokens && name === first?.name) this.caption = caption;
       const box = element("div", { className: `field ${kind}` }, caption, this.controls[i]);
       box.dataset.optional = String(!required && roleOf(name) === "pair");
       box.classList.toggle("narrow", NARROW.has(name));
@@ -72,6 +73,17 @@ export class StudioForm extends HTMLElement {
       if (enter) form.requestSubmit();
     });
     this.replaceChildren(...(entry.fields.length ? [form] : []));
+  }
+
+  // how long a text the page takes, and its model, of which `told` is the promise
+  async limit(told) {
+    const { caption, entry } = this;
+    if (!caption) return;
+    const say = (most) => (caption.dataset.limit = `at most ${most} tokens`);
+    say(entry.tokens);
+    this.told = told;
+    const about = await told;
+    if (about && told === this.told) say(Math.min(entry.tokens, about.positions));
   }
 
   // an optional second text stays folded away until there is one

@@ -9,7 +9,7 @@ class TokenStrip extends HTMLElement {
   show(tokens, chosen) {
     const same = this.tokens?.length === tokens?.length && this.tokens?.every((token, i) => token === tokens[i]);
     this.hidden = !tokens?.length || tokens.length > 600;
-    this.tokens = tokens;
+    [this.tokens, this.chosen] = [tokens, chosen];
     if (this.hidden) return;
     if (!same) this.build(tokens);
     [...this.querySelectorAll("button")].forEach((one, i) => {
@@ -23,12 +23,16 @@ class TokenStrip extends HTMLElement {
       const joined = token.startsWith("##") ? "joined" : "";
       const className = SPECIAL.test(token) ? "special" : joined;
       const name = element("bdi", {}, plain(token) || "␣");
-      const button = element("button", { type: "button", className, title: `token ${i}: ${token}` }, name);
+      const button = element("button", { type: "button", className, title: `token ${i + 1}: ${token}` }, name);
       button.dataset.index = i;
       return element("li", {}, button);
     });
     const list = element("ol", { ariaLabel: "Tokens; the chosen one is kept in every view" }, ...items);
-    list.addEventListener("click", ({ target }) => this.tell("picked", target.closest("button")));
+    list.addEventListener("click", ({ target, detail }) => {
+      if (detail > 1) return; // of a double click, which masks, and leaves chosen what was
+      this.before = this.chosen;
+      this.tell("picked", target.closest("button"));
+    });
     list.addEventListener("dblclick", ({ target }) => this.tell("masked", target.closest("button")));
     list.addEventListener("keydown", (event) => this.walk(event));
     this.replaceChildren(list);

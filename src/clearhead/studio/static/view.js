@@ -62,8 +62,9 @@ export class StudioView extends HTMLElement {
     await draw(this.surroundings());
   }
 
-  // show another state of the same picture
+  // show another state of the same picture; false if it must be drawn anew, as one that was away from the page
   move(hash) {
+    if (this.life.signal.aborted) return false;
     if (hash === this.hash) return true;
     this.hash = hash;
     const listeners = this.heard.get("hashchange") ?? [];

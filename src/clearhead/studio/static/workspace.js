@@ -1,6 +1,6 @@
 // The workspace: a slim bar for the text, the views, a strip of tokens, the picture, and what the model says at its edge.
 
-import { go, linkTo, move, place } from "./address.js";
+import { go, linkTo, move, place, untouched } from "./address.js";
 import { element } from "./dom.js";
 import "./edge.js";
 import "./form.js";
@@ -8,8 +8,6 @@ import { translated } from "./form.js";
 import "./picture.js";
 import { carried, chosen as chosenIn, choose, handedOn } from "./selection.js";
 import { masked } from "./strip.js";
-
-const SETTLING = 500; // milliseconds in which a new picture says what it shows
 
 // what was read: of a model with two stacks, by the first
 const tokensOf = (facts) => facts?.tokens ?? facts?.sides?.[0]?.tokens ?? null;
@@ -50,14 +48,16 @@ export class Workspace {
     const values = asked ? here.values : { ...preset.values, ...(view && { view }) };
     const hash = asked || here.hash ? here.hash : preset.hash ? `#${preset.hash}` : "";
     this.shown = { path: here.path, entry, values, hash, preset };
+    this.edge.ariaBusy = "true";
     this.chooser.show(values, entry);
     this.form.show(entry, values);
+    this.form.limit(this.chooser.told);
     this.title.textContent = heading ?? entry.question;
     this.showExamples(entry);
     this.showTabs();
     const question = JSON.stringify([entry.path, this.question(entry, values)]);
     if (question === this.question_ && this.picture.view) {
-      this.settled = Date.now() + SETTLING; // a view may write the same state in other words
+      untouched(); // a view may write the same state in other words
       await this.picture.move(hash);
       this.showStrip();
     } else if (this.form.complete) {
@@ -69,7 +69,8 @@ export class Workspace {
       this.picture.told.replaceChildren("Give a text above, or take one of the lectures' examples.");
       this.strip.show(null);
     }
-    this.useEdge(entry, values, before);
+    await this.useEdge(entry, values, before);
+    if (this.shown.values === values) this.edge.ariaBusy = null;
   }
 
   // what goes to the studio: a chapter's values are for any of its views, and the use at the edge is the page's own
@@ -83,15 +84,17 @@ export class Workspace {
     const hashOf = (facts) => carried(hash, tokens, tokensOf(facts));
     const { deadline } = this.studio;
     const about = () => this.chooser.caption(entry, values);
-    const [fields, drawn] = [this.question(entry, values), Date.now()];
-    this.settled = drawn + 1e6;
+    const fields = this.question(entry, values);
+    const turn = (this.drawing = {});
     const there = await this.picture.show({ entry, values: fields, hashOf, deadline, about });
+    if (turn !== this.drawing) return undefined; // something else is drawn meanwhile
     if (!there) {
       this.question_ = null;
       this.tokens = null;
       return this.strip.show(null);
     }
-    this.settled = Date.now() + SETTLING;
+    this.drawing = null;
+    untouched();
     this.tokens = tokensOf(this.picture.view?.facts);
     const { view } = this.picture;
     if (view && view.hash !== place().hash) move(view.hash, { replace: true });
@@ -102,7 +105,7 @@ export class Workspace {
 
   moved() {
     const { hash } = this.picture.view;
-    move(hash, { replace: Date.now() < this.settled });
+    move(hash, this.drawing ? { replace: true } : {});
     this.shown.hash = hash;
     this.showStrip();
     this.showTabs();
@@ -125,6 +128,7 @@ export class Workspace {
     const text = field && masked(field.value, this.tokens, index);
     if (!text) return;
     field.value = text;
+    this.shown.hash = choose(this.shown.hash, { token: this.strip.before });
     this.ask();
   }
 
@@ -184,9 +188,10 @@ export class Workspace {
     if (!about) return void (this.edge.hidden = true);
     const { answer = "", model = "", skill = "" } = values;
     const key = JSON.stringify([this.question_, answer]);
-    if (key === this.edged && before) return;
+    if (key === this.edged && before) return void (await this.said);
     this.edged = key;
     const use = answer || (this.shown.preset?.use ?? "");
-    this.edge.show({ entries: this.studio.entries, entry, values, chosen: { model, skill }, use, about });
+    this.said = this.edge.show({ entries: this.studio.entries, entry, values, chosen: { model, skill }, use, about });
+    await this.said;
   }
 }

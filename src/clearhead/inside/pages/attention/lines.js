@@ -116,8 +116,8 @@ function watchColumn(side) {
   column.addEventListener("pointerleave", () => point(null));
   // a click keeps the token without taking the focus, so that the arrow keys go on changing layer and head
   column.addEventListener("mousedown", (event) => event.preventDefault());
-  column.addEventListener("click", (event) => rowUnder(event) && keep(found(event)));
-  column.addEventListener("dblclick", (event) => rowUnder(event) && maskToken(found(event).token));
+  column.addEventListener("click", (event) => rowUnder(event) && keepOnce(event, found(event)));
+  column.addEventListener("dblclick", (event) => rowUnder(event) && maskInstead(found(event)));
   column.addEventListener("focusin", (event) => rowUnder(event) && point(found(event)));
   column.addEventListener("focusout", () => point(null));
   column.addEventListener("keydown", (event) => {

@@ -109,6 +109,20 @@ function keep({ token, side }) {
   choose({ token: again ? null : token, side });
 }
 
+// a double click masks: what was chosen before its first click is chosen again, since it is what one wants to see
+let before = null;
+
+function keepOnce(event, spot) {
+  if (event.detail > 1) return;
+  before = { token: state.token, side: state.side };
+  keep(spot);
+}
+
+function maskInstead({ token }) {
+  choose(before);
+  maskToken(token);
+}
+
 function step(name, by) {
   const count = name === "layer" ? L : H + 1;
   choose({ [name]: (state[name] + by + count) % count });
@@ -145,12 +159,12 @@ function listen() {
   });
   matrixCanvas.addEventListener("dblclick", (event) => {
     const spot = cellUnder(event);
-    if (spot) maskToken(spot.token);
+    if (spot) maskInstead(spot);
   });
   matrixCanvas.addEventListener("click", (event) => {
     const spot = cellUnder(event);
     if (!spot) return;
-    keep(spot);
+    keepOnce(event, spot);
     showTip(event, spot, weights);
   });
   for (const box of [linesBox, matrixBox])

@@ -32,7 +32,7 @@ function makeDiagram(box) {
       if (named) {
         parts.push(drawn("text", { x: x(i), y: rows.vector + 12, class: "quiet" }, i ? `T${i}` : "C"));
         parts.push(drawn("text", { x: x(i), y: rows.embedding + 12, class: "quiet" }, i ? `E${i}` : "E"));
-        parts.push(drawn("text", { x: x(i), y: rows.token }, cutTo(plainToken(token), column)));
+        parts.push(fittedText(plainToken(token), column - 3, { x: x(i), y: rows.token, size: 11 }));
       }
     });
     parts.push(
@@ -48,8 +48,9 @@ function makeDiagram(box) {
         // a start stands to the left of its place and an end to the right, so that neighbours do not hide one another
         const wanted = all.length === 2 && kind === "span" ? (at ? x(i) - 8 : x(i) - wide + 8) : x(i) - wide / 2;
         const left = Math.max(0, Math.min(width - wide, wanted));
-        const made = drawn("text", { x: left + wide / 2, y: rows.head + 12, class: name === "O" ? "quiet" : "strong" },
-          cutTo(name, wide + 4));
+        const made = fittedText(name, wide - 2, {
+          x: left + wide / 2, y: rows.head + 12, size: 11, weight: 650, class: name === "O" ? "quiet" : "strong",
+        });
         made.append(drawn("title", {}, `${name} ${share}`));
         parts.push(drawn("rect", { class: "class", x: left, y: rows.head - 4, width: wide, height: 24, rx: 4 }), made);
       });
@@ -71,8 +72,3 @@ function makeDiagram(box) {
     draw();
   };
 }
-
-const cutTo = (text, room) => {
-  const most = Math.max(1, Math.floor(room / 6.2));
-  return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
-};

@@ -31,19 +31,3 @@ const shortToken = (token) => {
   const { mark, text } = label(token);
   return (mark === "##" ? mark : "") + text || "␣";
 };
-
-const ruler = new OffscreenCanvas(1, 1).getContext("2d");
-
-// a text in a drawing, smaller or cut where there is no room for it
-function fittedText(text, room, { size = 12, weight = 550, ...properties }) {
-  const width = (shown, at) => {
-    ruler.font = `${weight} ${fontOf(at)}`;
-    return ruler.measureText(shown).width;
-  };
-  const fits = [size, size - 1, size - 2].find((at) => width(text, at) <= room);
-  let end = text.length;
-  while (!fits && end > 1 && width(`${text.slice(0, end)}…`, size - 2) > room) end--;
-  const made = drawn("text", { "text-anchor": "middle", ...properties }, fits ? text : `${text.slice(0, end)}…`);
-  made.style.fontSize = `${fits ?? size - 2}px`;
-  return made;
-}

@@ -24,7 +24,7 @@ function draw() {
   LABELS = room < 560 ? 112 : sides.length > 1 ? 140 : 168;
   const counts = sides.map((side) => side.tokens.length);
   const labels = LABELS * sides.length + 12 * (sides.length - 1);
-  const column = Math.max(30, (room - labels) / counts.reduce((a, b) => a + b));
+  const column = Math.max(25, (room - labels) / counts.reduce((a, b) => a + b));
   const rows = sides.map((side, i) => rowsOf(side, state.open[i]));
   // as tall as the window lets it be, so that the first picture needs no scrolling
   const extra = (list) => TOKENS + list.reduce((sum, { weights, kind }) => sum + (weights ? GAP : 0) + (kind === "head" ? 8 : 0), 0);

@@ -20,7 +20,7 @@ function showLosses({ where, fates, there, losses, guesses }) {
   query(".losses tbody").replaceChildren(...where.map((place, i) => {
     const cost = element("td", {}, losses[i].toFixed(3));
     cost.style.setProperty("--share", losses[i] / most);
-    const said = guesses[i].flatMap(([token, share]) => [wordOf(token), element("small", {}, share.toFixed(2))]);
+    const said = guesses[i].map(([token, share]) => element("span", {}, wordOf(token), element("small", {}, share.toFixed(2))));
     const now = element("td", {}, fates[i] === "same" ? "as it was" : wordOf(there[i]));
     now.dataset.fate = fates[i];
     return element("tr", {}, element("th", { scope: "row" }, wordOf(facts.tokens[place])), now,

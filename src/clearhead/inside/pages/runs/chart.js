@@ -1,6 +1,6 @@
 // One measurement of all runs as lines; the pointer or the arrow keys read the runs at one place.
 
-const [LEFT, TOP, WIDE, HIGH] = [52, 8, 420, 180];
+const [LEFT, TOP, RIGHT, HIGH] = [52, 8, 472, 180];
 const large = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const figure = (value) => (Math.abs(value) >= 10000 ? large.format(value) : String(Number(value.toPrecision(4))));
 
@@ -29,6 +29,7 @@ function chart(pane) {
   const cursor = drawn("line", { class: "cursor", y1: TOP, y2: TOP + HIGH });
   let lines = []; // { index, points } of runs that measured it
   let at = null; // the x that is read
+  let [edge, wide] = [LEFT, RIGHT - LEFT]; // room for the longest number beside the lines
   let place = null;
   picture.setAttribute("viewBox", "0 0 480 212");
 
@@ -43,17 +44,21 @@ function chart(pane) {
       return high > low ? [low, high] : [low - Math.abs(low || 1) / 2, high + Math.abs(high || 1) / 2];
     };
     const [[left, right], [low, high]] = [ends([0, ...xs]), ends(ys)];
-    const x = (value) => LEFT + ((value - left) / (right - left)) * WIDE;
+    const numbers = marks(low, high).map((value) => [value, figure(value)]);
+    ruler.font = fontOf(15);
+    edge = Math.max(LEFT, ...numbers.map(([, number]) => ruler.measureText(number).width + 12));
+    wide = RIGHT - edge;
+    const x = (value) => edge + ((value - left) / (right - left)) * wide;
     const y = (value) => TOP + (1 - (value - low) / (high - low)) * HIGH;
     const [unit, shown] = ACROSS[across];
-    place = { x, back: (px) => left + ((px - LEFT) / WIDE) * (right - left), shown, unit };
+    place = { x, back: (px) => left + ((px - edge) / wide) * (right - left), shown, unit };
     picture.replaceChildren(
-      ...marks(low, high).flatMap((value) => [
-        drawn("line", { class: "grid-line", x1: LEFT, x2: LEFT + WIDE, y1: y(value), y2: y(value) }),
-        drawn("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, figure(value)),
+      ...numbers.flatMap(([value, number]) => [
+        drawn("line", { class: "grid-line", x1: edge, x2: RIGHT, y1: y(value), y2: y(value) }),
+        drawn("text", { x: edge - 6, y: y(value) + 4, "text-anchor": "end" }, number),
       ]),
-      drawn("text", { x: LEFT, y: TOP + HIGH + 18 }, shown(Math.max(0, left))),
-      drawn("text", { x: LEFT + WIDE, y: TOP + HIGH + 18, "text-anchor": "end" }, `${shown(right)} ${unit}`),
+      drawn("text", { x: edge, y: TOP + HIGH + 18 }, shown(Math.max(0, left))),
+      drawn("text", { x: RIGHT, y: TOP + HIGH + 18, "text-anchor": "end" }, `${shown(right)} ${unit}`),
       ...lines.flatMap(({ index, name, points }) => {
         const line = drawn("polyline", { points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ") });
         line.append(drawn("title", {}, name));
@@ -81,7 +86,7 @@ function chart(pane) {
   picture.addEventListener("pointermove", ({ clientX }) => {
     const { left, width } = picture.getBoundingClientRect();
     const across = ((clientX - left) / width) * 480;
-    read(across < LEFT || across > LEFT + WIDE ? null : Math.max(0, place.back(across)));
+    read(across < edge || across > RIGHT ? null : Math.max(0, place.back(across)));
   });
   picture.addEventListener("pointerleave", () => read(null));
   picture.addEventListener("keydown", (event) => {

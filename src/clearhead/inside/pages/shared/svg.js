@@ -9,6 +9,22 @@ function drawn(tag, properties, ...children) {
   return made;
 }
 
+const ruler = new OffscreenCanvas(1, 1).getContext("2d");
+
+// a text in a drawing, smaller or cut where there is no room for it
+function fittedText(text, room, { size = 12, weight = 550, ...properties }) {
+  const width = (shown, at) => {
+    ruler.font = `${weight} ${fontOf(at)}`;
+    return ruler.measureText(shown).width;
+  };
+  const fits = [size, size - 1, size - 2].find((at) => width(text, at) <= room);
+  let end = text.length;
+  while (!fits && end > 1 && width(`${text.slice(0, end)}…`, size - 2) > room) end--;
+  const made = drawn("text", { "text-anchor": "middle", ...properties }, fits ? text : `${text.slice(0, end)}…`);
+  made.style.fontSize = `${fits ?? size - 2}px`;
+  return made;
+}
+
 // as many colours as there are names, equally light; an element refers to one by `tint(index)`
 const tint = (index) => `var(--own-${index})`;
 
