@@ -71,13 +71,13 @@ class Translate:
 
     model: Any  # the sizes of a new model; None for one that is loaded, which also has its own tokenizer
     tokenizer: str = "bpe"  # of a new model, one for both languages: bpe, unigram, wordpiece or word
-    vocabulary: int = 8000
+    vocabulary: int = 8000  # tokens of it
     directions: tuple[str, ...] = ()  # of a new model of several, such as de-en, en-de: sources begin with >>en<<
-    src_lang: str | None = None  # of a model of many languages: the codes of the two
-    tgt_lang: str | None = None
+    src_lang: str | None = None  # of a model of many languages: its code for the source,
+    tgt_lang: str | None = None  # and of the translation
     length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
     tokens: int = 8192  # of a micro-batch, both languages together
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # share of the target that goes to the other tokens
     agreement: float = 0.0  # R-Drop's alpha, such as 5, for little data: two readings of each pair should say the same
     train: Settings = field(
         default_factory=lambda: Settings(
