@@ -33,8 +33,9 @@ from clearhead.errors import ClearheadError
 class _Group(TyperGroup):
     """The verbs; `answer`, as the use is called in Python, in a service and in `finetune`, is `ask`."""
 
-    def get_command(self, ctx: typer.Context, name: str) -> Any:
-        return super().get_command(ctx, "ask" if name == "answer" else name)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb of a name."""
+        return super().get_command(ctx, "ask" if cmd_name == "answer" else cmd_name)
 
 
 app = typer.Typer(

@@ -4,7 +4,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
@@ -142,6 +142,10 @@ def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
         if name not in values:
             meant = called(name, values)
             hint = f"did you mean {meant}? It is {values[meant]} now" if meant else f"known: {', '.join(values)}"
+            part = name.partition(".")[0]
+            possible = get_args(get_type_hints(type(recipe)).get(part))
+            if values.get(part, part) is None and any(map(is_dataclass, possible)):
+                hint = f"there is none without --{part}"
             raise BadConfig(f"unknown key {name}; {hint}")
     return _changed(recipe, changes, "")
 

@@ -99,7 +99,7 @@ class Translate:
 def recipe_for(model: str | Path) -> Translate:
     """Plan a run for a new model, by its name in NEW, or for one that is there."""
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
-    meant = near or str(model).startswith(_PREFIXES)
+    meant = near or f"{model}-".startswith(_PREFIXES)
     if meant and str(model) not in NEW and not Path(model).exists():
         guess = f"did you mean {near[0]}? " if near else ""
         raise NotFound(f"there is no model {model!r}; {guess}New ones are {', '.join(NEW)}")
