@@ -38,7 +38,7 @@ ALSO = (Trace, View, Index, Document)
 _HOME = re.compile(r"\b(?:clearhead(?:\.\w+)*|collections\.abc|pathlib|typing)\.(?=[A-Z])")  # where a type is defined
 RECIPES = {
     "pretrain": Pretrain,
-    "pretrain of recurrent families": Language,
+    "pretrain of gpt2, t5, xlnet, rnnlm and elmo": Language,
     "finetune": Finetune,
     "finetune translation": Translate,
     "distil": Distil,
@@ -258,7 +258,10 @@ def recipes() -> str:
         "",
         "What `--set KEY=VALUE` and `--recipe FILE.toml` of each verb take. A default that ",
     ]
-    lines[-1] += "a verb chooses by the model or the task is said in [training](../training.md)."
+    lines[-1] += (
+        "a verb chooses by the model or the task is said in [training](../training.md). `model.…` are the fields "
+    )
+    lines[-1] += "of a new model's config.json, as published. What is required is chosen by the verb's own options."
     for verb, kind in RECIPES.items():
         lines += ["", f"## {verb}", "", *_prose(inspect.getdoc(kind))]
         lines += [*_table(("key", "type", "default", ""), list(_rows(kind, ""))), ""]
@@ -273,6 +276,8 @@ def _rows(kind: type, prefix: str) -> Iterator[tuple[str, str, str, str]]:
             yield from _rows_of(value, f"{prefix}{one.name}.")
         else:
             yield f"`{prefix}{one.name}`", f"`{_type(one.type)}`", _shown(one, value), said.get(one.name, "")
+            for part in filter(is_dataclass, get_args(one.type)):  # a part that is there if it is asked for
+                yield from _rows_of(part(), f"{prefix}{one.name}.")
 
 
 def _rows_of(value: Any, prefix: str) -> Iterator[tuple[str, str, str, str]]:
@@ -297,7 +302,7 @@ def _shown(spec: Field[Any], value: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    return kind.__name__ if inspect.isclass(kind) and not get_args(kind) else str(kind).replace("typing.", "")
+    return kind.__name__ if inspect.isclass(kind) and not get_args(kind) else re.sub(r"\b(\w+\.)+", "", str(kind))
 
 
 def _plain(text: str | None) -> str:

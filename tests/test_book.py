@@ -85,6 +85,12 @@ def test_every_key_of_a_recipe_has_its_default():
     assert "| `length` | `int` | `256` | longest input in tokens; answers and tags use windows of it |" in text
 
 
+def test_every_key_of_a_recipe_says_what_it_is():
+    rows = re.findall(r"^\| `(\S+)` \| .* \| (.*) \|$", reference.recipes(), re.MULTILINE)
+    assert {"frozen.layers", "frozen.combine", "frozen.lstm", "train.seed", "window"} <= {name for name, _ in rows}
+    assert [name for name, said in rows if not said and not name.startswith("model.")] == []
+
+
 def test_every_page_is_in_the_menu(site):
     _, pages = site
     assert len(pages) > 20

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 import typer
 
 from clearhead.cli import app
+from clearhead.cli.samples import HOLDS
 from cli.conftest import run as run
 
 ROOT = Path(__file__).parents[1]
@@ -46,12 +46,8 @@ def commands(block: str) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A folder with what the guides name, to write into."""
-    for name in ("examples/data", "docs/speed.md", "docs/inside.md", "SECURITY.md"):
-        target = tmp_path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, target)
+def empty(tmp_path, monkeypatch):
+    """An empty folder, as a newcomer has one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -63,27 +59,27 @@ def test_every_guide_is_in_the_list_of_guides():
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_the_first_commands_work_as_they_stand(guide, checkout, run, capsys):
+def test_the_first_commands_work_as_they_stand(guide, empty, run, capsys):
     text = (FOLDER / f"{guide}.md").read_text(encoding="utf-8")
     assert re.match(r"# .+\n\n```sh\n", text), "a guide begins with a command"
     first, more = blocks(guide, "sh")[0], SHORTER.get(guide, [])
-    assert first.startswith(("clearhead ", "cat ", "python -c "))
+    assert first.startswith(("clearhead ", "python -c "))
     for line in lines(first):
         words = shlex.split(line)
-        if words[0] == "cat":
-            Path("corpus.txt").write_text("\n".join(path.read_text() for path in sorted(Path("docs").glob("*.md"))))
-        elif words[0] == "python":
-            done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
+        if words[0] == "python":
+            done = subprocess.run([sys.executable, *words[1:3]], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip()
+            if words[3:4] == [">"]:
+                Path(words[4]).write_text(done.stdout, encoding="utf-8")
         elif more is not None:
-            code, out, err = run(*words[1:], *more)
+            code, out, err = run(*words[1:], *(() if words[1] == "samples" else more))
             assert code == 0, err
             assert out.strip()
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_every_command_is_one(guide, checkout):
+def test_every_command_is_one(guide, empty):
     found = [words for block in blocks(guide, "sh") for words in commands(block)]
     for words in found:
         command, rest = typer.main.get_command(app), words
@@ -99,13 +95,27 @@ def test_the_python_of_a_guide_runs(guide):
         exec(compile(block, guide, "exec"), names)
 
 
-def test_an_answer_is_what_the_guide_promises(checkout, run):
-    says, silent = commands(blocks("questions", "sh")[0])
-    assert "  30  " in run(*says)[1]
+def test_an_answer_is_what_the_guide_promises(empty, run):
+    samples, says, silent = commands(blocks("questions", "sh")[0])
+    run(*samples)
+    assert "  27.0 million  " in run(*says)[1]
     assert "(no answer)" in run(*silent)[1]
 
 
-def test_a_wrong_answer_is_as_wrong_as_the_guide_says(checkout, run):
+def test_files_of_ones_own_are_kept(empty, run):
+    said = run("samples")[1].splitlines()
+    assert [line.partition(":")[0] for line in said] == [f"wrote samples/{name}" for name in HOLDS]
+    assert sorted(path.name for path in Path("samples").iterdir()) == sorted(HOLDS)
+    for name, rows in (("messages.csv", 60), ("messages-dev.csv", 20), ("pairs.tsv", 108), ("pairs-dev.tsv", 12)):
+        assert HOLDS[name].startswith(str(rows))
+        assert len(Path("samples", name).read_text(encoding="utf-8").splitlines()) == rows + name.startswith("messages")
+    Path("samples/pairs.tsv").write_text("mine\tours\n", encoding="utf-8")
+    said = [json.loads(line) for line in run("samples", "--json")[1].splitlines()]
+    assert not any(one["written"] for one in said)
+    assert Path("samples/pairs.tsv").read_text(encoding="utf-8") == "mine\tours\n"
+
+
+def test_a_wrong_answer_is_as_wrong_as_the_guide_says(empty, run):
     found = blocks("wrong-answer", "sh")
     for block, said in ((found[0], ["negative", "positive"]), (found[3], ["negative", "negative", "positive"])):
         classify, *_ = commands(block)

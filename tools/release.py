@@ -23,7 +23,21 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
-ALLOWED = {".py", ".json", ".md", ".safetensors", ".svg", ".typed", ".html", ".css", ".js", ".tsv", ".txt", ".toml"}
+ALLOWED = {
+    ".py",
+    ".json",
+    ".md",
+    ".safetensors",
+    ".svg",
+    ".typed",
+    ".html",
+    ".css",
+    ".js",
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".toml",
+}
 # without these an sdist cannot be built, tested, or made a site of
 WANTED = (
     ".github/workflows/ci.yml",

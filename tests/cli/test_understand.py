@@ -82,6 +82,7 @@ def test_ask_the_questions_of_a_file(run, tmp_path):
     alone = [rows(run("ask", "Who lived?", text, *call[3:], "--json")[1])[0] for text in SENTENCES[:3]]
     assert [one["answer"] for one in found] == [one["answer"] for one in alone]
     lines = run(*call)[1].splitlines()
+    assert run("answer", *call[1:])[1].splitlines() == lines  # as the use is called elsewhere
     assert lines[0] == "Who lived?"
     assert alone[0]["answer"] in lines[1]
     questions = tmp_path / "alone.csv"

@@ -206,9 +206,12 @@ def test_two_questions_with_one_id_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (question(answers=[{"text": "London"}]), "article 1, paragraph 1, question 1 has no int under 'answer_start'"),
+        (
+            question(answers=[{"text": "London"}]),
+            "article 1, paragraph 1, question 1 has no whole number under 'answer_start'",
+        ),
         (question(answers="London"), 'question 1 has no list under "answers"'),
-        (question(question=None), "question 1 has no str under 'question'"),
+        (question(question=None), "question 1 has no text under 'question'"),
         ({"question": "?"}, 'question 1 has no "id"'),
     ],
 )
@@ -225,7 +228,7 @@ def test_malformed_files(tmp_path):
         path.write_text(text)
         with pytest.raises(BadInput, match=message):
             read_squad(path)
-    with pytest.raises(BadInput, match="no str under 'context'"):
+    with pytest.raises(BadInput, match="no text under 'context'"):
         read_squad(write(tmp_path, context=None))
 
 

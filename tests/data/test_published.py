@@ -189,7 +189,7 @@ def test_race_has_a_file_for_each_passage(write, tmp_path):
         open_choices(write("3.txt", passage(answers=["A"])))
     with pytest.raises(BadInput, match="question 1 is no text with a list of options"):
         open_choices(write("4.txt", passage(options=["rain", ["she"]])))
-    with pytest.raises(BadInput, match="no str under 'article'"):
+    with pytest.raises(BadInput, match="no text under 'article'"):
         open_choices(write("5.txt", "{}"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match=r"has no .txt files, of which RACE has one for each passage"):
@@ -272,7 +272,7 @@ def test_the_primary_task_of_tydiqa_counts_bytes(write, caplog):
     far = {"minimal_answer": {"plaintext_start_byte": 90, "plaintext_end_byte": 99}, "yes_no_answer": "NONE"}
     with pytest.raises(BadInput, match="line 1 has an answer outside of its article"):
         open_questions(write("far.jsonl", tydi(annotations=[far])))
-    with pytest.raises(BadInput, match="line 1 has no str under 'question_text'"):
+    with pytest.raises(BadInput, match="line 1 has no text under 'question_text'"):
         open_questions(write("bad.jsonl", json.dumps({"document_plaintext": "a"})))
 
 

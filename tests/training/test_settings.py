@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from clearhead.errors import BadConfig, NotFound
-from clearhead.training.recipes.finetune import Finetune
+from clearhead.training.recipes.finetune import Finetune, feature_extraction
 from clearhead.training.recipes.pretrain import Pretrain
 from clearhead.training.settings import Every, Settings, override, parse_settings, read_recipe
 
@@ -107,6 +107,13 @@ def test_batches_go_by_the_name_that_a_recipe_has():
             override(recipe, {"batch_size": 8})
     with pytest.raises(BadConfig, match="items must be at least 1, got 0; 16 or 32 is usual"):
         override(Finetune(), {"items": 0})
+
+
+def test_what_a_part_has_is_named_where_the_part_is_there():
+    with pytest.raises(BadConfig, match=r"unknown key frozen\.lstm; there is none without --frozen"):
+        override(Finetune(), {"frozen.lstm": 8})
+    with pytest.raises(BadConfig, match=r"unknown key frozen\.lsm; did you mean frozen\.lstm\?"):
+        override(feature_extraction(), {"frozen.lsm": 8})
 
 
 def test_bad_recipe_files_are_refused(tmp_path):

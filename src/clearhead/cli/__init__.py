@@ -4,9 +4,11 @@ import atexit
 import gc
 import os
 import sys
+from typing import Any
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
 from clearhead import __version__
 from clearhead.cli import (
@@ -17,6 +19,7 @@ from clearhead.cli import (
     generate,
     look,
     models,
+    samples,
     search,
     serve,
     studio,
@@ -26,8 +29,18 @@ from clearhead.cli import (
 )
 from clearhead.errors import ClearheadError
 
+
+class _Group(TyperGroup):
+    """The verbs; `answer`, as the use is called in Python, in a service and in `finetune`, is `ask`."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb of a name."""
+        return super().get_command(ctx, "ask" if cmd_name == "answer" else cmd_name)
+
+
 app = typer.Typer(
     name="clearhead",
+    cls=_Group,
     help="The whole life of Transformers and BERT: use, train, measure, look inside.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -45,6 +58,7 @@ for group in (
     finetune,
     evaluate,
     models,
+    samples,
     serve,
     studio,
     look,

@@ -71,7 +71,7 @@ def ask(
     """Find the answer to a question in texts of any length, or in a folder of documents: a verbatim slice, or nothing.
 
     A file of questions has columns question and context (SQuAD's .json, .jsonl, .csv, .tsv, .parquet), or with --index
-    questions alone.
+    questions alone. `clearhead answer` is the same verb.
 
     Examples: `clearhead ask "When did the war end?" --context history.txt`, `clearhead ask --in questions.jsonl --json`
     """

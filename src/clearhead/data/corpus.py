@@ -150,7 +150,7 @@ def find_by_ending(name: str | Path, endings: Collection[str]) -> list[Path]:
         found = [path]
     for path in found:
         fits = content_suffix(path) in endings
-        require(fits, f"{path} ends in none of {known}; convert it, or leave it out.", BadInput)
+        require(fits, f"{path} ends in none of {known}; rename or convert it, or leave it out.", BadInput)
     return found
 
 

@@ -43,7 +43,7 @@ def parse_score(value: object) -> float:
 def parse_grade(value: object) -> float:
     """How relevant a passage is to a query: 0 (not at all), 1, 2, …"""
     grade = parse_score(value)
-    require(grade >= 0 and grade.is_integer(), f"has {value!r} for a relevance; write 0, 1, 2, …,", BadInput)
+    require(grade >= 0 and grade.is_integer(), f"has {value!r} for a relevance; write 0, 1, 2, …", BadInput)
     return grade
 
 
@@ -52,7 +52,7 @@ def parse_classes(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     if not isinstance(value, list):
-        raise BadInput(f"has {value!r} for labels; write a list, or names between commas,")
+        raise BadInput(f"has {value!r} for labels; write a list, or names with commas between")
     return tuple(map(parse_class, value))
 
 
@@ -121,7 +121,8 @@ def read_words(source: str | Path, *, words: str | None = None, tags: str | None
     marks = _lists(table, target)
     for row, (sentence, marked) in enumerate(zip(sentences, marks, strict=True)):
         same = len(sentence) == len(marked)
-        require(same, f"{table.where(row)} has {len(sentence)} words and {len(marked)} tags.", BadInput)
+        told = f"{table.where(row)} has {len(sentence)} words and {len(marked)} tags"
+        require(same, f"{told}; give each word one.", BadInput)
     rows = zip(sentences, marks, places, strict=True)
     return [WordsExample(words, tags, where=place) for words, tags, place in rows]
 
@@ -165,7 +166,8 @@ def choice_example(
     elif answer is not None:
         letter = ord(answer) - ord("A") if len(answer) == 1 and "A" <= answer <= "Z" else len(choices)
         number = int(answer) if answer.isdecimal() else letter
-        require(number < len(choices), f"{where} has the label {answer!r}, which is none of its choices.", BadInput)
+        told = f"{where} has the label {answer!r}, which is none of its choices"
+        require(number < len(choices), f"{told}; count from 0, or write a letter or the choice itself.", BadInput)
     asked = "" if question is None else f"{question} "
     return ChoiceExample(context, tuple(f"{asked}{choice}" for choice in choices), number, where)
 
@@ -174,7 +176,8 @@ def strings(table: Table, column: str) -> list[str]:
     """The texts of a column."""
     values = table.column(column)
     for row, value in enumerate(values):
-        require(isinstance(value, str), f"{table.where(row)} has {value!r} for {column!r}, which is no text.", BadInput)
+        told = f"{table.where(row)} has {value!r} for {column!r}, which is no text"
+        require(isinstance(value, str), f"{told}; write one, or take the row out.", BadInput)
     return values  # type: ignore[return-value]
 
 
@@ -182,7 +185,7 @@ def _lists(table: Table, column: str) -> list[tuple[str, ...]]:
     found = []
     for row, value in enumerate(table.column(column)):
         if not (isinstance(value, list) and all(isinstance(item, str | int) for item in value)):
-            raise BadInput(f"{table.where(row)} has {value!r} for {column!r}, which is no list of words.")
+            raise BadInput(f"{table.where(row)} has {value!r} for {column!r}, which is no list of words; write one.")
         found.append(tuple(map(str, value)))
     return found
 
@@ -198,7 +201,7 @@ def _parsed(table: Table, column: str | None, parse: Callable[[object], Value]) 
         try:
             labels.append(parse(value))
         except BadInput as error:
-            raise BadInput(f"{table.where(row)} {error} in column {column!r}.") from None
+            raise BadInput(f"{table.where(row)} {error} in column {column!r}; mend the row, or take it out.") from None
     return labels
 
 
@@ -206,7 +209,7 @@ def read_squad(path: str | Path) -> list[QuestionExample]:
     """Read all questions in the order of the file; answers are given as written, right or not (see `misplaced`)."""
     whole = read_json(path)
     articles = whole.get("data") if isinstance(whole, dict) else None
-    require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data".', BadInput)
+    require(isinstance(articles, list), f'{path} is not SQuAD: it has no list under "data"; check the file.', BadInput)
     found: dict[str, QuestionExample] = {}
     for a, article in enumerate(articles or (), start=1):
         for p, paragraph in enumerate(need_field(article, "paragraphs", list, f"{path}, article {a}"), start=1):
@@ -214,7 +217,7 @@ def read_squad(path: str | Path) -> list[QuestionExample]:
             context = need_field(paragraph, "context", str, where)
             for q, asked in enumerate(need_field(paragraph, "qas", list, where), start=1):
                 add_question(found, _question(f"{where}, question {q}", context, asked))
-    require(bool(found), f"{path} has no questions.", BadInput)
+    require(bool(found), f"{path} has no questions; check the file.", BadInput)
     return list(found.values())
 
 
@@ -237,7 +240,8 @@ def read_questions(source: str | Path) -> list[QuestionExample]:
         asked, where = dict(zip(names, values, strict=True)), table.where(row)
         if (given := asked.pop("answers", None)) is not None:
             texts, starts = (need_field(given, name, list, where) for name in ("text", "answer_start"))
-            require(len(texts) == len(starts), f"{where} has {len(texts)} answers and {len(starts)} starts.", BadInput)
+            told = f"{where} has {len(texts)} answers and {len(starts)} starts"
+            require(len(texts) == len(starts), f"{told}; give each answer one.", BadInput)
             answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
             asked |= {"answers": answers, "is_impossible": not texts}
         add_question(found, _question(where, need_field(asked, "context", str, where), asked))
@@ -253,20 +257,23 @@ def misplaced(example: QuestionExample) -> list[tuple[str, int, str]]:
 
 def _question(where: str, context: str, asked: Any) -> QuestionExample:
     name = str(asked.get("id", "")) if isinstance(asked, dict) else ""
-    require(name != "", f'{where} has no "id".', BadInput)
+    require(name != "", f'{where} has no "id"; give each question its own.', BadInput)
     impossible = bool(asked.get("is_impossible", False))
     given = [] if impossible else asked.get("answers", [])
-    require(isinstance(given, list), f'{where} has no list under "answers".', BadInput)
+    require(isinstance(given, list), f'{where} has no list under "answers"; write [] where there are none.', BadInput)
     answers = tuple(
         (need_field(item, "text", str, where), need_field(item, "answer_start", int, where)) for item in given
     )
     return QuestionExample(name, need_field(asked, "question", str, where), context, answers, impossible, where)
 
 
+_KINDS = {str: "text", int: "whole number", list: "list", dict: "record"}
+
+
 def need_field(record: Any, name: str, kind: type, where: str) -> Any:
     """A value of a record, which must be there and of this type."""
     value = record.get(name) if isinstance(record, dict) else None
-    require(isinstance(value, kind), f"{where} has no {kind.__name__} under {name!r}.", BadInput)
+    require(isinstance(value, kind), f"{where} has no {_KINDS[kind]} under {name!r}; add it.", BadInput)
     return value
 
 
@@ -296,11 +303,11 @@ def read_conll(path: str | Path, *, word: int = 1, tag: int | None = None) -> li
             width, asked = len(fields), max(word, tag or 2)
             require(min(word, tag or 1) > 0, f"columns are counted from 1, not from {min(word, tag or 1)}", BadInput)
             require(width >= asked, f"{where} has {width} columns, not {asked}; a word and a tag are needed.", BadInput)
-        require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before.", BadInput)
+        require(len(fields) == width, f"{where} has {len(fields)} columns, not {width} as before; mend it.", BadInput)
         row = fields[word - 1], fields[-1 if tag is None else tag - 1]
-        require(all(row), f"{where} has an empty word or tag.", BadInput)
+        require(all(row), f"{where} has an empty word or tag; fill it.", BadInput)
         rows.append(row)
-    require(bool(sentences), f"{path} has no sentences.", BadInput)
+    require(bool(sentences), f"{path} has no sentences; check the file.", BadInput)
     return sentences
 
 

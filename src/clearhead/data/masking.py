@@ -129,13 +129,13 @@ class Masking:
     that compiled networks see few shapes. With `most` or `duplicates` each sequence is counted on its own.
     """
 
-    rate: float = 0.15
-    mask_share: float = 0.8
-    random_share: float = 0.1
-    whole_words: bool = False
-    spans: bool = False
-    multiple: int = 1
-    ngrams: int | None = None
+    rate: float = 0.15  # share of the tokens that are chosen
+    mask_share: float = 0.8  # of these, the share that becomes [MASK],
+    random_share: float = 0.1  # and another token; the rest stays
+    whole_words: bool = False  # choose all pieces of a word or none
+    spans: bool = False  # choose runs of words, as SpanBERT
+    multiple: int = 1  # the number of chosen tokens is rounded to a multiple of this
+    ngrams: int | None = None  # choose runs of at most so many words, as ALBERT
     most: int | None = None  # tokens chosen in a sequence, whatever the rate says
     duplicates: int | None = None  # masks of a sequence, drawn once and met again; None draws anew each time
 

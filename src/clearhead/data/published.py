@@ -80,7 +80,7 @@ def read_race(path: Path) -> list[ChoiceExample]:
         for number, (question, offered, answer) in enumerate(zip(asked, options, answers, strict=True), start=1):
             where = f"{file}, question {number}"
             texts = isinstance(offered, list) and all(isinstance(one, str) for one in [question, *offered])
-            require(texts, f"{where} is no text with a list of options.", BadInput)
+            require(texts, f"{where} is no text with a list of options; mend it.", BadInput)
             found.append(choice_example(where, article, offered, answer, question))
     return found
 
@@ -169,7 +169,7 @@ def read_tydi(path: Path) -> list[QuestionExample]:
             span = need_field(one, "minimal_answer", dict, where)
             start, end = (need_field(span, f"plaintext_{side}_byte", int, where) for side in ("start", "end"))
             if start >= 0:
-                require(start < end <= len(stored), f"{where} has an answer outside of its article.", BadInput)
+                require(start < end <= len(stored), f"{where} has an answer outside of its article; mend it.", BadInput)
                 before, text = (stored[slice(*part)].decode(errors="ignore") for part in ((0, start), (start, end)))
                 answers.append((text, len(before)))
         if said and not answers and any(one.get("yes_no_answer") in ("YES", "NO") for one in said):
@@ -179,7 +179,7 @@ def read_tydi(path: Path) -> list[QuestionExample]:
         impossible = bool(said) and not answers
         add_question(found, QuestionExample(name, question, article, tuple(answers), impossible, where))
     _tell(path, left_out, "questions are answered by yes or no and have no span")
-    require(bool(found), f"{path} has no question with a span for an answer.", BadInput)
+    require(bool(found), f"{path} has no question with a span for an answer; check the file.", BadInput)
     return list(found.values())
 
 
@@ -217,7 +217,7 @@ def read_hotpot(path: Path) -> list[QuestionExample]:
         answers = () if answer is None else ((answer, starts[0]),)
         add_question(found, QuestionExample(name, question, context, answers, False, where))
     _tell(path, left_out, "questions have an answer that is no part of their paragraphs")
-    require(bool(found), f"{path} has no question whose answer stands in its paragraphs.", BadInput)
+    require(bool(found), f"{path} has no question whose answer stands in its paragraphs; check the file.", BadInput)
     return list(found.values())
 
 
@@ -254,7 +254,11 @@ def _conllu(path: Path, word: int, tag: int) -> list[WordsExample]:
             opens = opens or line.startswith("# newdoc")
         elif line.strip():
             fields = line.split("\t")
-            require(len(fields) == 10, f"{path}, line {number} has {len(fields)} columns, not CoNLL-U's 10.", BadInput)
+            require(
+                len(fields) == 10,
+                f"{path}, line {number} has {len(fields)} columns, not CoNLL-U's 10; mend it.",
+                BadInput,
+            )
             if fields[0].isdecimal():
                 begins = begins or number
                 words.append(fields[word - 1])
@@ -262,5 +266,5 @@ def _conllu(path: Path, word: int, tag: int) -> list[WordsExample]:
         elif words:
             sentences.append(WordsExample(tuple(words), tuple(tags), opens, where=f"{path}, line {begins}"))
             words, tags, opens, begins = [], [], False, 0
-    require(bool(sentences), f"{path} has no sentences.", BadInput)
+    require(bool(sentences), f"{path} has no sentences; check the file.", BadInput)
     return sentences

@@ -116,8 +116,8 @@ class ParallelBatches(DerivedBatches):
 class SpanCorruption:
     """How much is taken out, and in runs of what length on average: published values."""
 
-    density: float = 0.15
-    span: float = 3.0
+    density: float = 0.15  # share of the tokens that is taken out, by spans
+    span: float = 3.0  # tokens of one, on average
 
     def __post_init__(self) -> None:
         require(0 < self.density < 1, f"The density of spans is {self.density}; it must lie between 0 and 1.")

@@ -54,7 +54,7 @@ class Table:
     numbers: Sequence[int]
 
     def __post_init__(self) -> None:
-        require(bool(self.rows), f"{self.name} has no rows.", BadInput)
+        require(bool(self.rows), f"{self.name} has no rows; check the file.", BadInput)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -158,7 +158,9 @@ def _rows(
         if columns is None and (columns := _published_header(path, fields)) is None:
             columns = fields
             repeated = sorted({column for column in columns if columns.count(column) > 1})
-            require(not repeated, f"{path} has two columns named {', '.join(map(repr, repeated))}.", BadInput)
+            require(
+                not repeated, f"{path} has two columns named {', '.join(map(repr, repeated))}; rename one.", BadInput
+            )
             continue
         told = f"{len(fields)} columns, not {len(columns)} ({', '.join(columns)})"
         if len(fields) != len(columns) and tuple(columns) in _BROKEN:
@@ -207,7 +209,7 @@ def _csv(path: Path, text: Iterable[str] | None = None) -> Iterator[tuple[int, l
             yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise BadInput(f"{path}, line {line} is not csv ({error}).") from None
+        raise BadInput(f"{path}, line {line} is not csv ({error}); mend its quotes.") from None
     finally:
         csv.field_size_limit(before)
 
@@ -234,7 +236,7 @@ def open_blocks(source: Source, rows: int, progress: Progress | None = None) -> 
             empty = False
             read.up_to(raw.tell())
         read.up_to(raw.tell(), last=True)
-    require(not empty, f"{path} has no rows.", BadInput)
+    require(not empty, f"{path} has no rows; check the file.", BadInput)
 
 
 def _blocks_of_lines(path: Path, text: Iterable[str], rows: int) -> Iterator[Table]:
@@ -273,14 +275,18 @@ def _parquet_blocks(path: Path, rows: int, read: BytesRead) -> Iterator[Table]:
                 read.up_to(size * before // file.metadata.num_rows, last=before == file.metadata.num_rows)
     except pyarrow.ArrowException as error:
         raise BadInput(f"{path} is not parquet ({error}).") from None
-    require(before > 0, f"{path} has no rows.", BadInput)
+    require(before > 0, f"{path} has no rows; check the file.", BadInput)
 
 
 def _records(path: Path) -> Table:
     if path.suffix == ".json":
         whole = read_json(path)
         found: Any = whole.get("data") if isinstance(whole, dict) else whole
-        require(isinstance(found, list), f'{path} is neither a list of records nor {{"data": [records]}}.', BadInput)
+        require(
+            isinstance(found, list),
+            f'{path} is neither a list of records nor {{"data": [records]}}; write one of these.',
+            BadInput,
+        )
         unit, numbers = "record", list(range(1, len(found) + 1))
     else:
         lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
@@ -291,7 +297,11 @@ def _records(path: Path) -> Table:
 
 def _of_records(path: Path, found: Sequence[Any], unit: str, numbers: Sequence[int]) -> Table:
     for number, record in zip(numbers, found, strict=True):
-        require(isinstance(record, dict), f"{path}, {unit} {number} is not a record with named fields.", BadInput)
+        require(
+            isinstance(record, dict),
+            f"{path}, {unit} {number} is not a record with named fields, {{…}}; mend it.",
+            BadInput,
+        )
     return from_records(str(path), found, unit, numbers)
 
 
@@ -384,5 +394,5 @@ def choose_texts(
 def _missing(table: Table, name: str | None, role: str) -> str:
     there = ", ".join(repr(column[:40]) for column in table.columns)
     what = f"no column {name!r}" if name is not None else "no column with a usual name"
-    todo = "Name the column, or give a header if the file has none"
+    todo = "Rename it, name it (--text, --pair, --label), or give a header if the file has none"
     return f"{table.name} has {what} for the {role}; its columns are {there}. {todo}."

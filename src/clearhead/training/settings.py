@@ -4,7 +4,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
@@ -52,12 +52,12 @@ class Every:
     Beside those by steps, a checkpoint is saved when `minutes` have gone by since the last.
     """
 
-    log: int = 10
-    save: int = 500
-    minutes: float = 5.0
-    evaluate: int = 500
-    keep: int = 2
-    average: int = 1
+    log: int = 10  # steps from one row of metrics.jsonl to the next
+    save: int = 500  # steps from one checkpoint to the next; the end has one in any case
+    minutes: float = 5.0  # one is saved as well when so many have gone by since the last
+    evaluate: int = 500  # steps from one measurement on the development data to the next; and at the end
+    keep: int = 2  # how many checkpoints stay
+    average: int = 1  # of how many of the last the final weights are the mean
 
     def __post_init__(self) -> None:
         require(self.minutes > 0, f"every.minutes must be positive, got {self.minutes}")
@@ -72,25 +72,25 @@ class Settings:
     `metric` names what `evaluate` returns and early stopping looks at; "-loss" means that a smaller loss is better.
     """
 
-    steps: int | None = None
-    epochs: float | None = None
-    minutes: float | None = None
+    steps: int | None = None  # how long: a number of steps,
+    epochs: float | None = None  # or readings of the data,
+    minutes: float | None = None  # or a time; exactly one of the three
     accumulate: int = 1  # micro-batches of a step, over all ranks
     ramp: float = 0.0  # share of the run in which the step grows from one micro-batch to all
-    learning_rate: float = 1e-4
+    learning_rate: float = 1e-4  # the highest, after the warm-up
     weight_decay: float = 0.01  # not on biases and norms
     warmup: float = 0.1  # share of the run
-    schedule: Schedule = "linear"
-    clip: float = 1.0
-    optimiser: Optimiser = "adamw"
-    betas: tuple[float, float] = (0.9, 0.999)
+    schedule: Schedule = "linear"  # how the rate falls after the warm-up
+    clip: float = 1.0  # longest gradient, by its norm; inf for none
+    optimiser: Optimiser = "adamw"  # muon is for matrices, with AdamW for the rest
+    betas: tuple[float, float] = (0.9, 0.999)  # memory of the first and the second moment
     eps: float | None = None  # beside the root of the second moment; None is 1e-8, of lamb 1e-6
     layer_decay: float = 1.0  # each layer learns this much slower than the one above
     precision: Precision = "auto"  # bf16 on a GPU, else fp32
     compile: bool | None = None  # None leaves it to the recipe
     checkpointing: bool = False  # forget what is inside a block and compute it again on the way back
-    seed: int = 0
-    metric: str | None = None
+    seed: int = 0  # of every draw: order, masks, dropout, new weights
+    metric: str | None = None  # whose best weights are kept, such as f1, or -loss, of which less is better
     patience: int | None = None  # evaluations without a better metric before the run stops
     every: Every = field(default_factory=Every)
 
@@ -142,6 +142,10 @@ def override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
         if name not in values:
             meant = called(name, values)
             hint = f"did you mean {meant}? It is {values[meant]} now" if meant else f"known: {', '.join(values)}"
+            part = name.partition(".")[0]
+            possible = get_args(get_type_hints(type(recipe)).get(part))
+            if values.get(part, part) is None and any(map(is_dataclass, possible)):
+                hint = f"there is none without --{part}"
             raise BadConfig(f"unknown key {name}; {hint}")
     return _changed(recipe, changes, "")
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from clearhead.cli import app
 from clearhead.errors import BadInput, NotFound
 from clearhead.evaluation.results import TABLES, Measured
-from clearhead.training.recipes.glue import GLUE_TASKS, average, find_tasks
+from clearhead.training.recipes.glue import GLUE_TASKS, average, find_diagnostic, find_tasks
 from pipelines.peers import peers
 
 PAIRS = [
@@ -63,6 +63,13 @@ def test_all_that_is_there_is_trained_measured_and_submitted(data, tmp_path):
     assert f"left out: RTE, there is no {data / 'RTE' / 'train.tsv'}" in shown
 
 
+@pytest.mark.parametrize("place", ["AX/AX.tsv", "AX/diagnostic.tsv", "diagnostic/diagnostic.tsv", "AX.tsv"])
+def test_the_diagnostic_set_is_found_where_people_have_it(place, tmp_path):
+    assert find_diagnostic(tmp_path) is None
+    tsv(tmp_path / place, ("index", "sentence1", "sentence2"), ("0", "a", "b"))
+    assert find_diagnostic(tmp_path) == tmp_path / place
+
+
 def test_the_average_is_of_all_nine_columns_or_it_is_said_of_which():
     columns = TABLES[0].columns[:-1]
     rows = [
@@ -84,5 +91,7 @@ def test_what_is_missing_is_said(data):
         find_tasks(data, ["RTE"])
     with pytest.raises(BadInput, match="GLUE has no task 'SQuAD'; choose of CoLA, SST-2"):
         find_tasks(data, ["SQuAD"])
+    with pytest.raises(NotFound, match=r"RTE has none of GLUE's tasks .* give the folder that holds one for each task"):
+        find_tasks(data / "RTE")
     with pytest.raises(NotFound, match="is no folder; give the one that holds CoLA"):
         find_tasks(data / "nothing")

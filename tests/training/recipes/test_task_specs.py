@@ -36,7 +36,7 @@ def test_wikiqa_has_queries_passages_and_grades(tmp_path):
         TextExample("who ?", "Ada .", 1.0),
         TextExample("who ?", "nobody .", 0.0),
     ]
-    with pytest.raises(BadInput, match=r"line 1 has 0\.5 for a relevance; write 0, 1, 2, …, in column 'label'"):
+    with pytest.raises(BadInput, match=r"line 1 has 0\.5 for a relevance; write 0, 1, 2, … in column 'label'"):
         find_reader("search")(write(tmp_path / "r.jsonl", {"question": "a", "sentence": "b", "label": 0.5}), {})
     with pytest.raises(BadInput, match="has no passages beside its queries"):
         find_reader("search")(write(tmp_path / "r.jsonl", {"text": "a", "label": 1}), {})

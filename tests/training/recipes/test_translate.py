@@ -195,6 +195,8 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(files, tmp_path, monkeypatc
 def test_a_misspelt_name_is_no_hub_model():
     with pytest.raises(NotFound, match=r"there is no model 'seq2seq-foo'; New ones are seq2seq-.*, transformer-tiny"):
         recipe_for("seq2seq-foo")
+    with pytest.raises(NotFound, match=r"there is no model 'gpt'; New ones are .*gpt-mini"):
+        recipe_for("gpt")
     with pytest.raises(NotFound, match="there is no model 'seq2seq-gruu'; did you mean seq2seq-gru"):
         recipe_for("seq2seq-gruu")
 

@@ -30,7 +30,7 @@ class Distil:
 
     model: Any  # the student's configuration
     relation_heads: int  # of "relations"; must divide both widths
-    objective: Literal["answers", "relations"] = "answers"
+    objective: Literal["answers", "relations"] = "answers"  # as without or with --relations
     masking: Masking = field(default_factory=lambda: Masking(multiple=64))
     length: int = 128  # tokens of a sequence, special ones included
     tokens: int = 4096  # of a micro-batch; both models give a distribution over the vocabulary for each of them

@@ -41,7 +41,7 @@ GLUE_TASKS = {
     "MNLI": GlueTask(
         metrics=("accuracy",),
         dev={name: f"dev_{part}.tsv" for name, part in _MATCHED.items()},
-        test={**{name: f"test_{part}.tsv" for name, part in _MATCHED.items()}, "AX": "../AX/diagnostic.tsv"},
+        test={name: f"test_{part}.tsv" for name, part in _MATCHED.items()},
     ),
     "QNLI": GlueTask(metrics=("accuracy",)),
     "RTE": GlueTask(metrics=("accuracy",)),
@@ -77,7 +77,9 @@ def find_tasks(data: Path, asked: Sequence[str] = ()) -> tuple[dict[str, Path], 
         else:
             found[name] = folder
     told = "; ".join(f"{name}: {why}" for name, why in missing.items())
-    require(bool(found) and not (asked and missing), f"tasks of GLUE are missing ({told})", NotFound)
+    require(not (asked and missing), f"tasks of GLUE are missing ({told}); add them, or ask for others", NotFound)
+    todo = "give the folder that holds one for each task, with train.tsv and dev.tsv"
+    require(bool(found), f"{data} has none of GLUE's tasks ({', '.join(missing)}); {todo}", NotFound)
     return found, missing
 
 
@@ -138,14 +140,23 @@ def _measure(
 def submit(name: str, folder: Path, model: Model, out: Path) -> list[Path]:
     """Write what a model says of each test set that is there, under the name that the leaderboard asks for."""
     written = []
-    for submission, file in (GLUE_TASKS[name].test or {name: "test.tsv"}).items():
-        if (folder / file).is_file():
-            examples, path = _read(name, folder / file), out / f"{submission}.tsv"
+    sets = {key: folder / file for key, file in (GLUE_TASKS[name].test or {name: "test.tsv"}).items()}
+    if name == "MNLI" and (diagnostic := find_diagnostic(folder.parent)) is not None:
+        sets["AX"] = diagnostic
+    for submission, file in sets.items():
+        if file.is_file():
+            examples, path = _read(name, file), out / f"{submission}.tsv"
             rows = EVALUATIONS[GLUE_TASKS[name].use].predict(model, examples)
             out.mkdir(parents=True, exist_ok=True)
             write_predictions(GLUE_TASKS[name].use, path, examples, rows, overwrite=True)
             written.append(path)
     return written
+
+
+def find_diagnostic(data: Path) -> Path | None:
+    """AX, which a model of MNLI answers: as GLUE's page gives it, or where the usual download scripts put it."""
+    places = (data / folder / file for folder in ("AX", "diagnostic", ".") for file in ("AX.tsv", "diagnostic.tsv"))
+    return next((place for place in places if place.is_file()), None)
 
 
 def _read(name: str, path: Path) -> list[Any]:

@@ -74,16 +74,14 @@ TASKS: dict[str, Callable[[Any], Task]] = {
 class Language:
     """What can be set of a run; `recipe_for` makes one for a family and a size."""
 
-    family: str
-    model: Any
-    objective: Objective
+    family: str  # as --family
+    model: Any  # the sizes of a new model
+    objective: Objective  # as --objective
     length: int = 128  # tokens of a sequence
     tokens: int = 8192  # of a micro-batch
     corruption: SpanCorruption = field(default_factory=SpanCorruption)  # of spans
     share: float = SHARE  # of a text that is guessed, by permutation
-    memory: int | None = (
-        None  # by permutation: tokens before it that a sequence knows, of the four that are read in turn
-    )
+    memory: int | None = None  # by permutation: how many tokens before it a sequence knows, as Transformer-XL
     left_to_right: bool | None = None  # by permutation: every word in the order in which it stands, as Transformer-XL
     train: Settings = field(
         default_factory=lambda: Settings(

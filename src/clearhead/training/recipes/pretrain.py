@@ -55,7 +55,7 @@ class Pretrain:
     """
 
     model: Any = field(default_factory=lambda: without_dropout(PRESETS["small"]))
-    objective: Objective = "masked"
+    objective: Objective = "masked"  # as --objective
     masking: Masking = field(default_factory=lambda: Masking(multiple=64))
     length: int = 128  # tokens of a sequence, special ones included
     early_length: int | None = None  # tokens of a sequence in the first 90 % of the run, as many sequences in a batch

@@ -96,7 +96,7 @@ class ObjectiveOptions:
     """What an objective may be told; a task that does not know an option refuses it."""
 
     class_weights: bool = False  # rare classes weigh more, in inverse proportion to their number
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.0  # share of the target that goes to the other classes
     ranking: bool = False  # similar: learn the order of the scores, not the scores themselves
     soft: float | None = None  # classify with a teacher: the share of its soft labels in the loss, 0.5 unless said
     temperature: float | None = None  # and what both sides are softened by, 2 unless said

@@ -71,13 +71,13 @@ class Translate:
 
     model: Any  # the sizes of a new model; None for one that is loaded, which also has its own tokenizer
     tokenizer: str = "bpe"  # of a new model, one for both languages: bpe, unigram, wordpiece or word
-    vocabulary: int = 8000
+    vocabulary: int = 8000  # tokens of it
     directions: tuple[str, ...] = ()  # of a new model of several, such as de-en, en-de: sources begin with >>en<<
-    src_lang: str | None = None  # of a model of many languages: the codes of the two
-    tgt_lang: str | None = None
+    src_lang: str | None = None  # of a model of many languages: its code for the source,
+    tgt_lang: str | None = None  # and of the translation
     length: int = 128  # longest sentence in tokens; the rest of a longer one is cut off
     tokens: int = 8192  # of a micro-batch, both languages together
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # share of the target that goes to the other tokens
     agreement: float = 0.0  # R-Drop's alpha, such as 5, for little data: two readings of each pair should say the same
     train: Settings = field(
         default_factory=lambda: Settings(
@@ -99,7 +99,7 @@ class Translate:
 def recipe_for(model: str | Path) -> Translate:
     """Plan a run for a new model, by its name in NEW, or for one that is there."""
     near = get_close_matches(str(model), NEW, n=1, cutoff=0.8)
-    meant = near or str(model).startswith(_PREFIXES)
+    meant = near or f"{model}-".startswith(_PREFIXES)
     if meant and str(model) not in NEW and not Path(model).exists():
         guess = f"did you mean {near[0]}? " if near else ""
         raise NotFound(f"there is no model {model!r}; {guess}New ones are {', '.join(NEW)}")

@@ -22,14 +22,14 @@ from clearhead.training.tasks.language import NegativeSampling
 class Vectors:
     """What can be set of a run; the defaults are word2vec's, but for AdamW and batches in place of single words."""
 
-    kind: Kind = "skipgram"
+    kind: Kind = "skipgram"  # guess the words around, or the word in the middle
     model: Word2VecConfig = field(default_factory=Word2VecConfig)
-    vocabulary: int = 30_000
+    vocabulary: int = 30_000  # words that have a vector, at most
     min_frequency: int = 5  # rarer words have no vector
-    lowercase: bool = True
+    lowercase: bool = True  # the and The are one word
     words: int = 1024  # running words of a batch
-    window: int = 5
-    negatives: int = 5
+    window: int = 5  # words on either side that are looked at, at most
+    negatives: int = 5  # words drawn at random beside each right one
     threshold: float = 1e-3  # frequent words are thinned out above this share
     train: Settings = field(
         default_factory=lambda: Settings(
