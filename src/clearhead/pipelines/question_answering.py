@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -220,7 +219,8 @@ def _answers(ready: Prepared[_Read], rows: Tensor, search: Search) -> Iterator[A
     windows, sequences, read = ready.windows, ready.sequences, ready.held
     logits, windowed = rows.numpy(), windows.per_text()
     # [CLS] is the first token of every family that reads pairs
-    nulls = np.minimum.reduceat(logits[sequences.starts[:-1]].sum(1), windowed[:-1]).astype(np.float64)
+    opening = logits[sequences.starts[:-1]]
+    nulls = np.minimum.reduceat(opening[:, 0] + opening[:, 1], windowed[:-1]).astype(np.float64)
     words = np.append(np.flatnonzero(read.pieces.opens_word()), len(read.pieces.ids))  # where each begins
     for block in cut_by_cost(np.arange(len(read.contexts)), read.counts, _BLOCK):
         own = slice(windowed[block[0]], windowed[block[-1] + 1])
@@ -248,7 +248,9 @@ def _span_logits(
     places = ranges(starts[:-1] + np.arange(len(firsts)) * (longest - 1), passages.count)
     ends = np.full(len(tokens) + len(firsts) * (longest - 1), -np.inf, np.float32)
     ends[places] = logits[tokens, 1]
-    found = sliding_window_view(ends, longest)[places] if len(tokens) else np.empty((0, longest), np.float32)
+    if not len(tokens):
+        return np.full((total, longest), -np.inf, np.float32), np.full(total, -np.inf, np.float32)
+    found = torch.from_numpy(ends).unfold(0, longest, 1)[torch.from_numpy(places)].numpy()
     found += logits[tokens, :1]
     highest = _sliding_max(ends, longest)[places] + logits[tokens, 0]
     if len(tokens) == total:  # no piece is in two windows
@@ -289,8 +291,8 @@ class _Spans:
         `words` are the first pieces of all words, and one more.
         """
         best, places, several = self._best()
-        totals, spans = self._totals(best), self._characters(places, pieces, words if search.whole_words else None)
-        columns = (best, totals, self.nulls, several, *spans.T)
+        starts, ends = self._characters(places, pieces, words if search.whole_words else None)
+        columns = (best, self._totals(best), self.nulls, several, starts, ends)
         for q, (logit, total, null, more, start, end) in enumerate(
             zip(*(one.tolist() for one in columns), strict=True)
         ):
@@ -322,17 +324,17 @@ class _Spans:
             several = np.bincount(which, minlength=len(best)) > 1
         return best, places, several
 
-    def _characters(self, places: Ints, pieces: PackedPieces, words: Ints | None) -> Ints:
-        """Start and end in its context of the span at each place of the table; of whole `words`, if they are told."""
+    def _characters(self, places: Ints, pieces: PackedPieces, words: Ints | None) -> tuple[Ints, Ints]:
+        """Starts and ends in its context of the span at each place of the table; of whole `words`, if they are told."""
         longest, last_piece = self.logits.shape[1], len(pieces.ids) - 1
         if last_piece < 0:
-            return np.zeros((len(places), 2), np.int64)
+            return places, places  # which nobody reads
         first = np.minimum(self.starts + places // longest - self.begins[:-1], last_piece)
         last = np.minimum(first + places % longest, last_piece)
         if words is not None:  # from the first piece of the first word to the last piece of the last
             first = words[np.searchsorted(words, first, side="right") - 1]
             last = words[np.searchsorted(words, last, side="right")] - 1
-        return np.stack([pieces.spans[first, 0], pieces.spans[last, 1]], 1)
+        return pieces.spans[first, 0], pieces.spans[last, 1]
 
     def _totals(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
         """log Σ exp over all spans and "no answer": by it a logit becomes a probability."""
