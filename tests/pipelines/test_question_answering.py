@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.errors import BadInput, InputTooLong
+from clearhead.pipelines import question_answering
 from clearhead.pipelines.question_answering import Search, answer
 from pipelines.peers import LONG, SENTENCES, peers, word_spans
 from text.strategies import any_strings
@@ -144,3 +146,11 @@ def test_what_cannot_be_asked_is_refused(bert):
         Search(threshold=math.nan)
     with pytest.raises(BadInput, match="overlap=-1 must not be negative"):
         Search(overlap=-1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 30])
+def test_the_highest_of_neighbours(size):
+    values = np.random.default_rng(size).standard_normal(64).astype(np.float32)
+    values[10:20] = -np.inf
+    expected = np.lib.stride_tricks.sliding_window_view(values, size).max(1)
+    assert question_answering._sliding_max(values, size).tolist() == expected.tolist()

@@ -157,9 +157,11 @@ def test_words_that_nobody_has_looked_at_are_those_that_somebody_has(model, give
         return model.tag([given])[0]
 
     looked = fresh()
-    made = Tagged(tuple(looked.words), looked.entities)
+    made = Tagged(tuple(looked.words), tuple(looked.entities))
     assert looked.words is looked.words
+    assert looked.entities is looked.entities
     assert isinstance(fresh().words, tuple)
+    assert isinstance(fresh().entities, tuple)
     assert (fresh(), hash(fresh()), repr(fresh())) == (made, hash(made), repr(made))
     assert made == fresh()
     assert pickle.loads(pickle.dumps(fresh())) == copy.deepcopy(fresh()) == copy.copy(fresh()) == made
@@ -167,6 +169,7 @@ def test_words_that_nobody_has_looked_at_are_those_that_somebody_has(model, give
     assert replace(fresh(), entities=()) == Tagged(made.words, ())
     assert fresh().to_dict() == looked.to_dict() == made.to_dict()
     assert replace(fresh(), words=()).to_dict()["words"] == []
+    assert replace(fresh(), entities=()).to_dict()["entities"] == []
     with pytest.raises(AttributeError, match="'Tagged' object has no attribute 'word'"):
         _ = fresh().word
     with pytest.raises(AttributeError, match="cannot assign to field 'words'"):
@@ -239,15 +242,25 @@ def test_words_only_grow(text):
         assert numbers[i] == numbers[i - 1] or pieces.words[i] != pieces.words[i - 1]
 
 
+@pytest.mark.parametrize("labels", [1, 2, 9, 15, 16, 17, 40])
+def test_the_best_label_is_that_of_the_softmax(labels):
+    logits = 5 * torch.randn(300, labels, generator=torch.Generator().manual_seed(labels))
+    score, place = token_classification._best_labels(logits)
+    expected = logits.softmax(-1).max(-1)
+    torch.testing.assert_close(torch.from_numpy(score), expected.values, rtol=1e-6, atol=0)
+    assert place.tolist() == expected.indices.tolist() == logits.argmax(-1).tolist()
+
+
 _HELD = st.lists(st.sampled_from([*"aBnN'’t.,:-_&/(1 \n日é", "U.S.", "don't", "1. ", "O'B", "n't"]), max_size=30)
 
 
 @given(st.lists(_HELD.map("".join), min_size=1, max_size=4))
-def test_what_is_not_asked_would_not_join(texts):
+def test_what_is_not_asked_would_say_the_same(texts):
     pieces = tokenizer().packed_batch(texts)
     found = token_classification._opens_joined_word(texts, pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_classification, "_may_hold", lambda texts, owners, *rest: np.ones(len(owners), np.bool_))
+        ask_all = lambda texts, owners, *rest: (np.ones(len(owners), np.bool_), np.zeros(len(owners), np.bool_))  # noqa: E731
+        patch.setattr(token_classification, "_may_hold", ask_all)
         assert found.tolist() == token_classification._opens_joined_word(texts, pieces).tolist()
 
 

@@ -94,8 +94,6 @@ def quantise(vectors: NDArray[np.float32], precision: Precision, ranges: Ranges 
     int8 cuts each dimension's range into 255 steps. Without `ranges` they are those of these vectors, and the result
     can only be compared with itself.
     """
-    known = get_args(Precision)
-    require(precision in known, f"precision={precision!r} is not known; choose {', '.join(known)}", BadInput)
     match precision:
         case "float32":
             return vectors
@@ -106,6 +104,8 @@ def quantise(vectors: NDArray[np.float32], precision: Precision, ranges: Ranges 
             width = vectors.shape[-1]
             require(width % 8 == 0, f"{width} bits do not fill bytes; keep a multiple of 8 dimensions", BadInput)
             return np.packbits(vectors > 0, axis=-1)
+        case _:
+            raise BadInput(f"precision={precision!r} is not known; choose {', '.join(get_args(Precision))}")
 
 
 def similarities(queries: AnyVectors, vectors: AnyVectors, *, ranges: Ranges | None = None) -> NDArray[np.float32]:
@@ -172,13 +172,15 @@ def embed(
     def prepare(chunk: list[str]) -> Prepared[None]:
         return prepare_texts(model.tokenizer, chunk, encoder.max_length)
 
-    found = [np.zeros((0, kept), np.float32)]
+    found: list[Vectors] = []
     for ready, pooled in read(
         encoder, forward, per_sequence, texts, prepare, batch_tokens=batch_tokens, progress=progress
     ):
         vectors = merged(ready.windows, pooled, join)
         found.append(_cut(vectors, kept, vector).numpy())
-    return np.concatenate(found)
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros((0, kept), np.float32)
 
 
 def _kept(width: int, layers: Sequence[int], combine: Combine, dimensions: int | None) -> int:

@@ -70,6 +70,7 @@ _WRITING = {
     "no_repeat": "no_repeat_ngram_size",
     "stop": "stop_strings",
 }
+_MEAN = SentenceVector("mean")  # where a checkpoint does not say how a text becomes a vector
 # what a recurrent network can do, where it is not "translate or generate"
 _CAN = {
     "elmo": "it gives vectors: clearhead embed, clearhead senses",
@@ -674,7 +675,7 @@ class Model:
         """
         inner = skill is None and tuple(layers) != (-1,)
         one = self if inner and self.family not in RECURRENT_FAMILIES else self.able("embed", skill)
-        vector = one.checkpoint.sentence or SentenceVector("mean")
+        vector = one.checkpoint.sentence or _MEAN
         if pooling is not None or normalise is not None:
             normalise = vector.normalise if normalise is None else normalise
             vector = SentenceVector(pooling or vector.pooling, normalise=normalise)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -220,39 +219,57 @@ def _answers(ready: Prepared[_Read], rows: Tensor, search: Search) -> Iterator[A
     windows, sequences, read = ready.windows, ready.sequences, ready.held
     logits, windowed = rows.numpy(), windows.per_text()
     # [CLS] is the first token of every family that reads pairs
-    nulls = np.minimum.reduceat(logits[sequences.starts[:-1]].sum(1), windowed[:-1]).astype(np.float64)
-    opens = read.pieces.opens_word()
+    opening = logits[sequences.starts[:-1]]
+    nulls = np.minimum.reduceat(opening[:, 0] + opening[:, 1], windowed[:-1]).astype(np.float64)
+    words = np.append(np.flatnonzero(read.pieces.opens_word()), len(read.pieces.ids))  # where each begins
     for block in cut_by_cost(np.arange(len(read.contexts)), read.counts, _BLOCK):
         own = slice(windowed[block[0]], windowed[block[-1] + 1])
         begins = starts_of(read.counts[block])
         passages = PieceRanges(sequences.starts[:-1][own] + sequences.parts[1][own], windows.count[own])
         firsts = begins[windows.text[own] - block[0]] + windows.first[own]
         spans = _Spans(
-            _span_logits(logits, passages, firsts, int(begins[-1]), search.max_answer_length),
+            *_span_logits(logits, passages, firsts, int(begins[-1]), search.max_answer_length),
             begins,
             nulls[block] + search.null_bias,
             windows.start[windowed[block]],
         )
-        yield from spans.answers([read.contexts[i] for i in block], read.pieces, opens, search)
+        yield from spans.answers([read.contexts[i] for i in block], read.pieces, words, search)
 
 
 def _span_logits(
     logits: NDArray[np.float32], passages: PieceRanges, firsts: Ints, total: int, longest: int
-) -> NDArray[np.float32]:
-    """The table of `SpanTable` (P, A) of many contexts: a window's `passages` are the rows from `firsts` on."""
-    tokens, counts = ranges(passages.first, passages.count), passages.count
-    starts = starts_of(counts)
-    ends = np.append(logits[tokens, 1], np.full(longest, -np.inf, np.float32))
-    left = np.repeat(starts[1:], counts) - np.arange(len(tokens))  # pieces of the window from each one on
-    found = logits[tokens, :1] + sliding_window_view(ends, longest)[: len(tokens)]
-    found[np.arange(longest) >= left[:, None]] = -np.inf
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The table of `SpanTable` (P, A) of many contexts, and the highest of each row (P,).
+
+    A window's `passages` are the rows from `firsts` on.
+    """
+    tokens, starts = ranges(passages.first, passages.count), starts_of(passages.count)
+    # behind each window nothing ends, so that no span goes beyond it
+    places = ranges(starts[:-1] + np.arange(len(firsts)) * (longest - 1), passages.count)
+    ends = np.full(len(tokens) + len(firsts) * (longest - 1), -np.inf, np.float32)
+    ends[places] = logits[tokens, 1]
+    if not len(tokens):
+        return np.full((total, longest), -np.inf, np.float32), np.full(total, -np.inf, np.float32)
+    found = torch.from_numpy(ends).unfold(0, longest, 1)[torch.from_numpy(places)].numpy()
+    found += logits[tokens, :1]
+    highest = _sliding_max(ends, longest)[places] + logits[tokens, 0]
     if len(tokens) == total:  # no piece is in two windows
-        return found
-    table = np.full((total, longest), -np.inf, np.float32)
+        return found, highest
+    table, most = np.full((total, longest), -np.inf, np.float32), np.full(total, -np.inf, np.float32)
     for first, start, stop in zip(firsts.tolist(), starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        part = table[first : first + stop - start]
-        np.maximum(part, found[start:stop], out=part)
-    return table
+        for whole, own in ((table, found), (most, highest)):
+            part = whole[first : first + stop - start]
+            np.maximum(part, own[start:stop], out=part)
+    return table, most
+
+
+def _sliding_max(values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The highest of each `size` neighbours, by maxima of 2, 4, 8 … of them."""
+    reach = 1
+    while reach < size:
+        step = min(reach, size - reach)
+        values, reach = np.maximum(values[:-step], values[step:]), reach + step
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +280,19 @@ class _Spans:
     """
 
     logits: NDArray[np.float32]  # (P, A)
+    highest: NDArray[np.float32]  # (P,) of each row
     begins: Ints  # (questions + 1,)
     nulls: NDArray[np.float64]  # (questions,)
     starts: Ints  # (questions,)
 
-    def answers(self, contexts: Sequence[str], pieces: PackedPieces, opens: Bools, search: Search) -> Iterator[Answer]:
-        """The answer of each question. Nearly always it is the best span; only else are a question's spans ordered."""
+    def answers(self, contexts: Sequence[str], pieces: PackedPieces, words: Ints, search: Search) -> Iterator[Answer]:
+        """The answer of each question. Nearly always it is the best span; only else are a question's spans ordered.
+
+        `words` are the first pieces of all words, and one more.
+        """
         best, places, several = self._best()
-        totals, spans = self._totals(best), self._characters(places, pieces, opens if search.whole_words else None)
-        columns = (best, totals, self.nulls, several, *spans.T)
+        starts, ends = self._characters(places, pieces, words if search.whole_words else None)
+        columns = (best, self._totals(best), self.nulls, several, starts, ends)
         for q, (logit, total, null, more, start, end) in enumerate(
             zip(*(one.tolist() for one in columns), strict=True)
         ):
@@ -291,12 +312,11 @@ class _Spans:
         sizes = self.begins[1:] - self.begins[:-1]
         held = np.flatnonzero(sizes)  # contexts that have pieces
         if len(held):
-            rows = self.logits.max(1)
-            best[held] = np.maximum.reduceat(rows, self.begins[held])
+            best[held] = np.maximum.reduceat(self.highest, self.begins[held])
         finite = np.isfinite(self.nulls).all() and not (np.isnan(best) | (best == np.inf)).any()
         require(bool(finite), "the model computes numbers that are not finite; its weights are damaged", BadCheckpoint)
         if len(held):
-            found = np.flatnonzero(rows == np.repeat(best, sizes))  # the rows of the best spans
+            found = np.flatnonzero(self.highest == np.repeat(best, sizes))  # the rows of the best spans
             which = np.searchsorted(self.begins, found, side="right") - 1
             row, column = np.nonzero(self.logits[found] == best[which][:, None])
             which, spots = which[row], found[row] * self.logits.shape[1] + column
@@ -304,27 +324,26 @@ class _Spans:
             several = np.bincount(which, minlength=len(best)) > 1
         return best, places, several
 
-    def _characters(self, places: Ints, pieces: PackedPieces, opens: Bools | None) -> Ints:
-        """Start and end in its context of the span at each place of the table; of whole words, if `opens` is told."""
+    def _characters(self, places: Ints, pieces: PackedPieces, words: Ints | None) -> tuple[Ints, Ints]:
+        """Starts and ends in its context of the span at each place of the table; of whole `words`, if they are told."""
         longest, last_piece = self.logits.shape[1], len(pieces.ids) - 1
         if last_piece < 0:
-            return np.zeros((len(places), 2), np.int64)
+            return places, places  # which nobody reads
         first = np.minimum(self.starts + places // longest - self.begins[:-1], last_piece)
         last = np.minimum(first + places % longest, last_piece)
-        if opens is not None:  # from the first piece of the first word to the last piece of the last
-            words = np.append(np.flatnonzero(opens), len(opens))
+        if words is not None:  # from the first piece of the first word to the last piece of the last
             first = words[np.searchsorted(words, first, side="right") - 1]
             last = words[np.searchsorted(words, last, side="right")] - 1
-        return np.stack([pieces.spans[first, 0], pieces.spans[last, 1]], 1)
+        return pieces.spans[first, 0], pieces.spans[last, 1]
 
     def _totals(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
         """log Σ exp over all spans and "no answer": by it a logit becomes a probability."""
         sizes = (self.begins[1:] - self.begins[:-1]) * self.logits.shape[1] + 1
         ends = np.cumsum(sizes)
-        values = np.empty(ends[-1], np.float32)
-        inside = np.ones(len(values), np.bool_)
-        inside[ends - 1] = False
-        values[inside], values[ends - 1] = self.logits.ravel(), self.nulls
+        values, flat = np.empty(ends[-1], np.float32), self.logits.ravel()
+        values[ends - 1] = self.nulls
+        for start, stop, q in zip((ends - sizes).tolist(), (ends - 1).tolist(), range(len(ends)), strict=True):
+            values[start:stop] = flat[start - q : stop - q]
         most = np.maximum(best, self.nulls.astype(np.float32))
         values -= np.repeat(most, sizes)
         sums = [part.sum() for part in torch.from_numpy(values).exp_().split(sizes.tolist())]

@@ -65,8 +65,8 @@ class Labelled(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WordTable:
-    """The words of a text before anybody looks at them: a row for each, `start`, `end`, `label` (of `names`), `score`.
+class LabelledTable:
+    """Slices of a text before anybody looks at them: a row for each, `start`, `end`, `label` (of `names`), `score`.
 
     An object for each word is most of what tagging in bulk takes beside the network.
     """
@@ -76,7 +76,7 @@ class WordTable:
     rows: "NDArray[np.void]"
 
     def labelled(self) -> tuple[Labelled, ...]:
-        """The words as objects.
+        """The slices as objects.
 
         A frozen dataclass takes three times as long to make by its own constructor, which sets one field after another
         in Python; of a column of objects, each field is set for all of them by a loop in C.
@@ -96,16 +96,16 @@ class WordTable:
         return ((text[i:j], names[label], i, j, score) for i, j, label, score in self.rows.tolist())
 
 
-class _WithTable(Record):
-    """A place beside a result's fields, for its words as they are before anybody looks at them."""
+class _WithTables(Record):
+    """A place beside a result's fields, for these as they are before anybody looks at them."""
 
-    __slots__ = ("_table",)
+    __slots__ = ("_tables",)
 
-    _table: WordTable
+    _tables: dict[str, LabelledTable]  # by the field
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged(_WithTable):
+class Tagged(_WithTables):
     """Every word with its label, and the entities: neighbouring words (or pieces) of one kind, "O" left out.
 
     Plain tags, such as parts of speech, make no entities: no word is outside.
@@ -116,25 +116,25 @@ class Tagged(_WithTable):
     entities: tuple[Labelled, ...]
 
     @classmethod
-    def of_table(cls, table: WordTable, entities: tuple[Labelled, ...]) -> Self:
-        """The same, whose words are made when they are first looked at."""
+    def of_tables(cls, words: LabelledTable, entities: LabelledTable) -> Self:
+        """The same, whose words and entities are made when they are first looked at."""
         made = object.__new__(cls)
-        object.__setattr__(made, "_table", table)
-        object.__setattr__(made, "entities", entities)
+        object.__setattr__(made, "_tables", {"words": words, "entities": entities})
         return made
 
-    def __getattr__(self, name: str) -> Any:  # is asked for what is not there: the words, and what nobody knows
-        if name != "words":
+    def __getattr__(self, name: str) -> Any:  # is asked for what is not there: the fields, and what nobody knows
+        if name not in ("words", "entities"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        words = self._table.labelled()
-        object.__setattr__(self, "words", words)
-        return words
+        found = self._tables[name].labelled()
+        object.__setattr__(self, name, found)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        table = getattr(self, "_table", None)
-        words = table.to_dicts() if table is not None else [one.to_dict() for one in self.words]
-        return {"entities": [one.to_dict() for one in self.entities], "words": words}
+        tables = getattr(self, "_tables", None)
+        if tables is not None:
+            return {name: tables[name].to_dicts() for name in ("entities", "words")}
+        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("entities", "words")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from clearhead.data.tags import OUTSIDE, are_plain, entity_type
 from clearhead.errors import BadInput, require
 from clearhead.io import Progress
 from clearhead.pipelines.results import Labelled as Labelled
+from clearhead.pipelines.results import LabelledTable
 from clearhead.pipelines.results import Tagged as Tagged
-from clearhead.pipelines.results import WordTable
 from clearhead.pipelines.runner import Prepared, per_token, read, read_windows, through
 from clearhead.text import Tokenizer, Window
 from clearhead.text.encoding import Span, room_for
@@ -42,30 +42,33 @@ def entities_of(text: str, parts: Sequence[Labelled]) -> tuple[Labelled, ...]:
     first = np.arange(len(parts)) == 0
     spans = np.array([(part.start, part.end) for part in parts], np.int64).reshape(-1, 2)
     scores = np.array([part.score for part in parts])
-    return tuple(entity for _, entity in _entities([text], first, spans, labels, scores, names))
+    rows, _ = _entities(first, spans, labels, scores, names)
+    return LabelledTable(text, _types(names), rows).labelled()
+
+
+def _types(names: Sequence[str]) -> list[str]:
+    return [entity_type(name) for name in names]
 
 
 def _entities(
-    texts: Sequence[str], first: Bools, spans: Ints, labels: Ints, scores: NDArray[np.floating], names: Sequence[str]
-) -> Iterator[tuple[int, Labelled]]:
-    """The entities of many texts, each with the number of its text, whose `first` part is marked."""
+    first: Bools, spans: Ints, labels: Ints, scores: NDArray[np.floating], names: Sequence[str]
+) -> tuple[NDArray[np.void], Ints]:
+    """The entities of many texts, whose `first` parts are marked: their rows, and the number of the text of each."""
     if not len(labels):
-        return
-    types = [entity_type(name) for name in names]
+        return np.empty(0, _ROW), np.empty(0, np.int64)
+    types = _types(names)
     kinds = np.array([types.index(one) for one in types])[labels]
     begins = first | np.array([_OPENING.match(name) is not None for name in names])[labels]
     begins[1:] |= kinds[1:] != kinds[:-1]
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(labels))
     inside = np.array([one != OUTSIDE for one in types])[labels[starts]]
-    owners = (np.cumsum(first) - 1)[starts]
     # a piece may be nothing but a space, which belongs to no word: no entity
     inside &= spans[starts, 0] < spans[stops - 1, 1]
     # sums of single floats are exact in double ones, whatever stands beside them
     means = np.add.reduceat(scores, starts, dtype=np.float64) / (stops - starts)
-    columns = (owners, spans[starts, 0], spans[stops - 1, 1], labels[starts], means)
-    for owner, start, end, label, mean in zip(*(column[inside].tolist() for column in columns), strict=True):
-        yield owner, Labelled(texts[owner][start:end], types[label], start, end, mean)
+    rows = _rows_of(spans[starts, 0], spans[stops - 1, 1], labels[starts], means)
+    return rows[inside], (np.cumsum(first) - 1)[starts[inside]]
 
 
 def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens: Callable[[str], bool]) -> list[slice]:
@@ -77,6 +80,7 @@ def runs_of_one_type(labels: Sequence[str], type_of: Callable[[str], str], opens
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # U.S, before its last full stop
 _CLITICS = {"s", "t", "d", "m", "re", "ve", "ll"}  # it's, don't: words of their own, with their apostrophe
+_LONGEST_CLITIC = max(map(len, _CLITICS))
 _NEGATION = re.compile(r"n['’]t\b", re.IGNORECASE)  # as in do n't
 _APOSTROPHES, _HYPHENS, _POINTS = {"'", "’"}, {"-", "&", "/", "_"}, {".", ",", ":"}
 _NEAR = 8  # characters that are looked at before and behind, so that time grows with the length of a text and no faster
@@ -100,6 +104,7 @@ _MAY_OPEN_WORD, _MAY_BE_SIGN, _MAY_BE_APOSTROPHE, _MAY_BE_DIGIT = (
     np.array([*map(is_so, _ASCII), True])
     for is_so in (str.isalnum, lambda one: not one.isalnum(), _APOSTROPHES.__contains__, str.isdigit)
 )
+_IS_HYPHEN = np.array([*map(_HYPHENS.__contains__, _ASCII), False])
 
 
 def _opens_joined_word(texts: Sequence[str], pieces: PackedPieces) -> Bools:
@@ -112,22 +117,27 @@ def _opens_joined_word(texts: Sequence[str], pieces: PackedPieces) -> Bools:
     starts, ends = pieces.spans[units, 0], pieces.spans[np.append(units[1:], len(opens)) - 1, 1]
     touches = np.zeros(len(units) + 1, np.bool_)  # the unit before it, without a space between them
     touches[1:-1] = (owners[1:] == owners[:-1]) & (starts[1:] == ends[:-1])
-    asked = np.flatnonzero(touches[:-1] & _may_hold(texts, owners, starts, ends, touches))
+    may, sure = _may_hold(texts, owners, starts, ends, touches)
+    opens[units[sure]] = False
+    asked = np.flatnonzero(touches[:-1] & may & ~sure)
     until = np.where(touches[asked + 1], np.append(ends, 0)[asked + 1], ends[asked])
-    held, begin = -1, -1  # the last unit that belongs to the word before, and where that word begins
-    columns = (asked, owners[asked], starts[asked - 1], ends[asked - 1], starts[asked], ends[asked], until)
-    for i, owner, first, before, start, end, stop in _rows(*columns):
-        text, single = texts[owner], held != i - 1
-        begin = first if single else begin
-        if _holds(text, (begin, before), (start, end), text[first:before], text[end:stop], single):
+    # of the units before these: the last one that is not sure to belong to the one before it
+    heads = np.maximum.accumulate(np.where(sure, 0, np.arange(len(units))))[asked - 1]
+    held, begin = -1, -1  # the last unit asked that belongs to the word before, and where that word begins
+    lasts = (starts[asked - 1], ends[asked - 1])
+    columns = (asked, heads, owners[asked], starts[heads], *lasts, starts[asked], ends[asked], until)
+    for i, head, owner, first, last, before, start, end, stop in _rows(*columns):
+        text, single = texts[owner], head == i - 1 != held
+        begin = begin if head == held else first
+        if _holds(text, (begin, before), (start, end), text[last:before], text[end:stop], single):
             opens[units[i]], held = False, i
     return opens
 
 
-def _may_hold(texts: Sequence[str], owners: Ints, starts: Ints, ends: Ints, touches: Bools) -> Bools:
+def _may_hold(texts: Sequence[str], owners: Ints, starts: Ints, ends: Ints, touches: Bools) -> tuple[Bools, Bools]:
     """Where `_holds` need be asked of a unit that touches the one before: all that it may say yes to, and few others.
 
-    Of many texts, most signs are told by their characters alone, for all at once.
+    And where it is sure to say yes. Of many texts, most signs are told by their characters alone, for all at once.
     """
     points, begins = code_points(texts)
     codes = np.minimum(np.append(points, (0, 0)), len(_ASCII))  # two more, for what stands before a first character
@@ -137,13 +147,23 @@ def _may_hold(texts: Sequence[str], owners: Ints, starts: Ints, ends: Ints, touc
     alone = ends - starts == 1
     kind = np.where(alone, _KINDS[code], 0)
     word, sign = _MAY_OPEN_WORD[code], _MAY_BE_SIGN[code]
-    follows = touches[1:] & np.roll(word, -1)
+    after_word, before_word = touches[:-1] & np.roll(word, 1), touches[1:] & np.roll(word, -1)
     initial = np.roll(alone, 1) | (earlier == ord("."))
-    opens_sign = np.roll(word, 1) & (follows | ((code == ord(".")) & (initial | _MAY_BE_DIGIT[before])))
+    opens_sign = after_word & (before_word | ((code == ord(".")) & (initial | _MAY_BE_DIGIT[before])))
     negated = _MAY_BE_APOSTROPHE[code] & ((before == ord("n")) | (before == ord("N")))
     joins = (sign & opens_sign) | negated
-    may = joins | _MAY_BE_APOSTROPHE[before] | (word & np.roll(sign & joins, 1))
-    return may & (kind != 1) & (np.roll(kind, 1) != 1) & (touches[1:] | (kind != 2))
+    clitic = _MAY_BE_APOSTROPHE[before] & (ends - starts <= _LONGEST_CLITIC)
+    may = joins | clitic | (word & np.roll(sign & joins, 1))
+    may &= (kind != 1) & (np.roll(kind, 1) != 1) & (touches[1:] | (kind != 2))
+    # a hyphen between two words, a full stop before a small letter, and the word after either
+    known = word & (code < len(_ASCII))
+    small = np.roll(known & (code >= ord("a")), -1)
+    between = touches[:-1] & touches[1:] & np.roll(known, 1) & np.roll(known, -1)
+    held = between & alone & (_IS_HYPHEN[code] | ((code == ord(".")) & small))
+    # no word is too long where nothing that it may belong to is
+    runs = np.maximum.accumulate(np.where(touches[:-1], 0, np.arange(len(starts))))
+    near = starts - starts[runs] <= _LONGEST
+    return may, near & (held | np.roll(held, 1))
 
 
 def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:
@@ -259,8 +279,8 @@ def _pieces(tokenizer: Tokenizer, chunk: Sequence[Given], *, parted: bool) -> Pa
     return PackedPieces.joined_texts([plain, split]).take(np.argsort(order, kind="stable"))
 
 
-# a word in the table that `Tagged` makes objects of when they are looked at
-_WORD = np.dtype([("start", np.int32), ("end", np.int32), ("label", np.int32), ("score", np.float32)])
+# a word or an entity in the table that `Tagged` makes objects of when they are looked at
+_ROW = np.dtype([("start", np.int32), ("end", np.int32), ("label", np.int32), ("score", np.float64)])
 _BLOCK = 16_384  # pieces whose results are made at a time: few enough that they do not fill the memory
 
 
@@ -273,21 +293,21 @@ def _results(
     places = ranges(sequences.starts[:-1] + sequences.parts[0] + windows.best - windows.first, windows.weight)
     for texts in cut_by_cost(np.arange(len(read.given)), read.pieces.counts, _BLOCK):
         own = slice(read.pieces.starts[texts[0]], read.pieces.starts[texts[-1] + 1])
-        scores = rows[torch.from_numpy(places[own])].softmax(-1)  # (P, L)
+        logits = rows[torch.from_numpy(places[own])]  # (P, L)
         given = read.given[texts[0] : texts[-1] + 1]
-        yield from _tagged(given, read.pieces.take(texts), scores, labels, strategy, plain)
+        yield from _tagged(given, read.pieces.take(texts), logits, labels, strategy, plain)
 
 
 def _tagged(
     given: Sequence[Given],
     pieces: PackedPieces,
-    scores: Tensor,
+    logits: Tensor,
     labels: Sequence[str] | None,
     strategy: Strategy,
     plain: bool,
 ) -> Iterator[Tagged]:
     texts = [one if isinstance(one, str) else " ".join(one) for one in given]
-    names = labels or [f"LABEL_{i}" for i in range(scores.shape[-1])]
+    names = labels or [f"LABEL_{i}" for i in range(logits.shape[-1])]
     opens = _opens_joined_word(texts, pieces)
     if any(not isinstance(one, str) for one in given):  # the words of a list are not to be joined
         split = np.fromiter((not isinstance(one, str) for one in given), np.bool_, len(given))
@@ -296,27 +316,44 @@ def _tagged(
     lasts = np.append(firsts[1:], len(opens))[: len(firsts)] - 1
     spans = np.stack([pieces.spans[firsts, 0], pieces.spans[lasts, 1]], 1)
     owners = pieces.owners[firsts]
-    best, places = (column.numpy() for column in scores[torch.from_numpy(firsts)].max(-1))
-    words = np.empty(len(firsts), _WORD)
-    words["start"], words["end"], words["label"], words["score"] = spans[:, 0], spans[:, 1], places, best
-    bounds = np.searchsorted(owners, np.arange(len(texts) + 1)).tolist()  # of the words of each text
-    found: list[list[Labelled]] = [[] for _ in texts]
+    scores, places = _best_labels(logits)  # of all pieces
+    words = _rows_of(spans[:, 0], spans[:, 1], places[firsts], scores[firsts])
+    numbers = np.arange(len(texts) + 1)
+    bounds = np.searchsorted(owners, numbers).tolist()  # of the words of each text
+    entities, ends = np.empty(0, _ROW), [0] * len(numbers)
     if not plain:
         if strategy == "simple":
             owners, spans = pieces.owners, pieces.spans
-            best, places = (column.numpy() for column in scores.max(-1))
-        elif strategy != "first":
-            best, places = (column.numpy() for column in _word_rows(scores, firsts, strategy).max(-1))
+        elif strategy == "first":
+            scores, places = scores[firsts], places[firsts]
+        else:
+            scores, places = (one.numpy() for one in _word_rows(logits.softmax(-1), firsts, strategy).max(-1))
         first = np.diff(owners, prepend=-1) != 0
-        numbers = owners[first].tolist()  # of the texts that have pieces
-        some = [texts[number] for number in numbers]
-        for number, entity in _entities(some, first, spans, places, best, names):
-            found[numbers[number]].append(entity)
-    named = (*names, OUTSIDE)
-    for number, (one, start, stop) in enumerate(zip(given, bounds, bounds[1:], strict=False)):
-        own = words[start:stop].copy()  # or one result that is kept would keep the words of many
-        rows = own if isinstance(one, str) else _as_given(one, own, outside=len(names))
-        yield Tagged.of_table(WordTable(texts[number], named, rows), tuple(found[number]))
+        entities, texts_of = _entities(first, spans, places, scores, names)
+        ends = np.searchsorted(owners[first][texts_of], numbers).tolist()
+    named, types = (*names, OUTSIDE), _types(names)
+    # a copy of each text's rows, or one result that is kept would keep those of many
+    for one, text, (i, j), (k, m) in zip(given, texts, pairwise(bounds), pairwise(ends), strict=True):
+        rows = words[i:j].copy() if isinstance(one, str) else _as_given(one, words[i:j], outside=len(names))
+        yield Tagged.of_tables(LabelledTable(text, named, rows), LabelledTable(text, types, entities[k:m].copy()))
+
+
+_FEW_LABELS = 16
+
+
+def _best_labels(logits: Tensor) -> tuple[NDArray[np.float32], Ints]:
+    """The highest probability in each row (P, L), and its place."""
+    if logits.shape[-1] < _FEW_LABELS:  # along so short rows, softmax takes ten times as long as across them
+        score, place = logits.T.contiguous().softmax(0).max(0)
+    else:
+        score, place = logits.softmax(-1).max(-1)
+    return score.numpy(), place.numpy()
+
+
+def _rows_of(starts: Ints, ends: Ints, labels: Ints, scores: NDArray[np.floating]) -> NDArray[np.void]:
+    rows = np.empty(len(starts), _ROW)
+    rows["start"], rows["end"], rows["label"], rows["score"] = starts, ends, labels, scores
+    return rows
 
 
 def _word_rows(scores: Tensor, firsts: Ints, strategy: Strategy) -> Tensor:
@@ -361,7 +398,7 @@ def _as_given(words: Sequence[str], found: NDArray[np.void], outside: int) -> ND
     """One row for each word that was given: what the tokenizer makes nothing of is outside, with score 0."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     ends = np.cumsum(lengths + 1) - 1
-    rows = np.zeros(len(words), _WORD)
+    rows = np.zeros(len(words), _ROW)
     rows["label"] = outside
     owners = np.searchsorted(ends, found["start"], side="right")
     there = np.flatnonzero(owners < len(words))[::-1]  # some tokenizers make a piece of no text at all

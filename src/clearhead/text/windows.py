@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clearhead.errors import BadInput, InputTooLong, keywords, require
+from clearhead.errors import BadInput, InputTooLong, keywords
 from clearhead.text.encoding import Encoding, Pieces, Template
 from clearhead.text.encoding import room_for as room_for
 from clearhead.text.tokenizer import Tokenizer
@@ -79,11 +79,16 @@ def cut(
     return found
 
 
+def check_overlap(room: int, overlap: int) -> None:
+    """Refuse windows that would not advance."""
+    if not 0 <= overlap < room:
+        raise BadInput(f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}.")
+
+
 def spans(count: int, room: int, overlap: int | None = None) -> list[tuple[range, range]]:
     """Cut `count` pieces into windows of at most `room`: the pieces each holds, and those it is the best window for."""
     overlap = room // 3 if overlap is None else overlap
-    wrong = f"Windows with room for {room} pieces cannot overlap by {overlap}; choose 0 to {room - 1}."
-    require(0 <= overlap < room, wrong, BadInput)
+    check_overlap(room, overlap)
     starts = range(0, max(count - overlap, 1), room - overlap)
     # where two windows overlap, each is the better one for its own half
     borders = pairwise([0, *(start + (overlap + 1) // 2 for start in starts[1:]), count])
