@@ -264,7 +264,7 @@ def recipes() -> str:
     lines[-1] += "of a new model's config.json, as published. What is required is chosen by the verb's own options."
     for verb, kind in RECIPES.items():
         lines += ["", f"## {verb}", "", *_prose(inspect.getdoc(kind))]
-        lines += [*_table(("key", "type", "default", ""), list(_rows(kind, ""))), ""]
+        lines += [*_table(("key", "type", "default", "meaning"), list(_rows(kind, ""))), ""]
     return "\n".join(lines)
 
 
@@ -302,7 +302,10 @@ def _shown(spec: Field[Any], value: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    return kind.__name__ if inspect.isclass(kind) and not get_args(kind) else re.sub(r"\b(\w+\.)+", "", str(kind))
+    if inspect.isclass(kind) and not get_args(kind):
+        return kind.__name__
+    # Markdown keeps the backslash before a | where it stands in code
+    return re.sub(r"\b(\w+\.)+", "", str(kind)).replace(" | ", " or ")
 
 
 def _plain(text: str | None) -> str:

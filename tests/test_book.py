@@ -89,6 +89,7 @@ def test_every_key_of_a_recipe_says_what_it_is():
     rows = re.findall(r"^\| `(\S+)` \| .* \| (.*) \|$", reference.recipes(), re.MULTILINE)
     assert {"frozen.layers", "frozen.combine", "frozen.lstm", "train.seed", "window"} <= {name for name, _ in rows}
     assert [name for name, said in rows if not said and not name.startswith("model.")] == []
+    assert "\\|" not in reference.recipes() + reference.json_keys()
 
 
 def test_every_page_is_in_the_menu(site):
