@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 from clearhead.errors import BadInput, NotFound
 from clearhead.studio.app import Studio, create_app
-from clearhead.studio.worker import Ask, StudioProcess, TooLong, Unavailable
+from clearhead.studio.worker import Ask, StudioProcess, StudioProcesses, TooLong, Unavailable
 from studio.in_process import InProcess
 
 HAS_PROC = Path("/proc/self/task").is_dir()
@@ -257,6 +257,31 @@ def test_what_does_not_run_says_so(folders):
             await waiting
         with pytest.raises(Unavailable, match="the studio is not running"):
             await worker.ask("about", "", {})
+
+    asyncio.run(live())
+
+
+def test_what_is_quick_does_not_wait_for_what_is_slow(folders):
+    async def live() -> None:
+        workers = StudioProcesses(folders[:1], [], deadline=600.0)
+        with pytest.raises(Unavailable, match="the studio is not running"):
+            await workers.ask("about", "", {})
+        await workers.start()
+        await workers.ask("about", "", {})
+        stopped = workers._workers[0].pid
+        os.kill(stopped, signal.SIGSTOP)
+        slow = asyncio.create_task(workers.ask("data", "/look/input", TEXT))
+        await asyncio.sleep(0)
+        found = [await workers.ask("data", "/look/input", TEXT) for _ in range(2)]
+        assert not slow.done()
+        os.kill(stopped, signal.SIGCONT)
+        assert found == [await slow] * 2
+        assert [one.waiting for one in workers._workers] == [0, 0]
+        ended = [one.pid for one in workers._workers]
+        await workers.stop()
+        assert not any(map(alive, ended))
+        with pytest.raises(Unavailable, match="the studio is not running"):
+            await workers.ask("about", "", {})
 
     asyncio.run(live())
 

@@ -11,7 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from time import monotonic
-from typing import BinaryIO, Generic, TypeVar
+from typing import BinaryIO, Generic, Self, TypeVar
 
 import msgspec
 
@@ -130,6 +130,10 @@ class ChildProcess(ABC, Generic[Heard]):
         """Start another child that takes over at once when this one is lost, if there is none yet."""
         if self._spare is None:
             self._spare = asyncio.create_task(self._started())
+
+    def take_spare(self, other: Self) -> None:
+        """Start with the child that stands by for another, which runs the same."""
+        self._spare, other._spare = other._spare, None
 
     def replace(self) -> None:
         """End this child whatever it does; another is started in its place."""

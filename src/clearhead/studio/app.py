@@ -25,7 +25,7 @@ from clearhead.studio.worker import (
     Backend,
     Failure,
     Late,
-    StudioProcess,
+    StudioProcesses,
     TooLong,
     Unavailable,
     Wanted,
@@ -54,7 +54,7 @@ def create_app(
     seconds, unless there is a `backend` that does.
     """
     registry = Registry(models, runs)  # for its names: the models are loaded where they compute
-    return Studio(registry, backend or StudioProcess(models, runs, deadline=deadline), hosts, deadline)
+    return Studio(registry, backend or StudioProcesses(models, runs, deadline=deadline), hosts, deadline)
 
 
 class Studio:

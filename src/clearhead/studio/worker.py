@@ -1,7 +1,8 @@
-"""The process in which the studio computes, one request after another, apart from the one that speaks HTTP.
+"""The processes in which the studio computes, apart from the one that speaks HTTP.
 
-Whatever takes too long, or whose page was closed, ends with its process; what waits behind it is computed by the next,
-which was started beforehand.
+A process computes one request after another; while it is busy, another has those of other pages. Whatever takes too
+long, or whose page was closed, ends with its process; what waits behind it is computed by the next, which was started
+beforehand.
 """
 
 import asyncio
@@ -14,13 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
-from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, NotFound
+from clearhead.errors import BadCheckpoint, BadInput, ClearheadError, InputTooLong, NotFound, require
 from clearhead.inside.page import View, message_page
 from clearhead.serve.process import ChildProcess, Lost, frame, pipes, read
 from clearhead.studio.pages import ENTRIES
@@ -31,6 +33,7 @@ log = logging.getLogger(__name__)
 DEADLINE = 60.0  # seconds in which a page must be computed
 _START = 120.0  # seconds in which a process must have started
 _SHORT = 0.5  # seconds; what is done by then is not worth ending a process
+_AT_ONCE = 2  # requests that are computed at the same time, each by a process with models of its own
 Wanted = Literal["about", "data", "html"]
 
 
@@ -182,7 +185,7 @@ def _say(said: BinaryIO, message: Heard) -> None:
 
 
 class Backend(Protocol):
-    """What computes for the application: a `StudioProcess`, or a registry in this process."""
+    """What computes for the application: `StudioProcesses`, one of them, or a registry in this process."""
 
     async def start(self) -> None:
         """Begin."""
@@ -220,6 +223,11 @@ class StudioProcess(ChildProcess[Heard]):
         self._more = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self._reply: asyncio.Future[Told | Refused] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not answered, the one included that is being computed."""
+        return len(self._jobs)
 
     async def start(self) -> None:
         """Start the worker, and answer from now on."""
@@ -302,6 +310,35 @@ class StudioProcess(ChildProcess[Heard]):
         if self._reply is not None and not self._reply.done():
             log.warning("the studio's worker was lost and is started again")
             self._reply.set_result(Refused("lost", told))
+
+
+class StudioProcesses:
+    """A worker, and a second one that is started while the first is busy: what is quick need not wait for the slow."""
+
+    def __init__(self, models: Sequence[str] | Mapping[str, str], runs: Sequence[Path], *, deadline: float) -> None:
+        self._new = partial(StudioProcess, models, runs, deadline=deadline)
+        self._workers: list[StudioProcess] = []
+
+    async def start(self) -> None:
+        """Start a worker, and answer from now on."""
+        another = self._new()
+        if self._workers:
+            another.take_spare(self._workers[0])
+        self._workers.append(another)
+        await another.start()
+
+    async def stop(self) -> None:
+        """End all workers at once; who still waits is refused."""
+        ended, self._workers = self._workers, []
+        await asyncio.gather(*(one.stop() for one in ended))
+
+    async def ask(self, wanted: Wanted, path: str, given: Mapping[str, object]) -> bytes:
+        """Have a request answered by the worker for which fewest wait."""
+        require(bool(self._workers), "the studio is not running; start it", Unavailable)
+        if len(self._workers) < _AT_ONCE and all(one.waiting for one in self._workers):
+            await self.start()
+        best = min(self._workers, key=lambda one: (one.failed is not None, one.waiting))
+        return await best.ask(wanted, path, given)
 
 
 def _refuse(job: _Job, error: ClearheadError) -> None:
