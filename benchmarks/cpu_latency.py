@@ -8,6 +8,7 @@ asleep; two queries are read before it counts: who serves queries has one engine
 they fit. Beside the clock's medians stand the processor's, which say more where others compute on the machine.
 
 usage: python benchmarks/cpu_latency.py [--queries 200] [--threads 1 2] [--uses …] [--no-start] [--json FILE]
+       [--record NAME] [--load WORDS]
 needs onnx, onnxruntime and onnxscript
 """
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -35,6 +36,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import clearhead
 from docstrings import docstring_texts
 from real_weights import minilm
+from record import record
 
 Engine = Callable[[str, str], object]  # of a query and a passage
 Times = list[tuple[float, float]]  # milliseconds by the clock and of the processor
@@ -48,10 +50,11 @@ HEADS = {
 }
 
 
-def save_models(scratch: Path) -> dict[str, Path]:
+def save_models(scratch: Path, uses: Iterable[str] = HEADS) -> dict[str, Path]:
     """MiniLM as it is, and with random heads: a folder for each use that both read, and the two ONNX files therein."""
     folders = {}
-    for use, kind in HEADS.items():
+    for use in uses:
+        kind = HEADS[use]
         torch.manual_seed(0)
         extra = {"add_pooling_layer": False} if use == "embed" else {}
         named = {"num_labels": len(LABELS), "id2label": dict(enumerate(LABELS))} if use == "classify" else {}
@@ -163,6 +166,8 @@ def main() -> None:
     parser.add_argument("--uses", nargs="+", choices=HEADS, default=list(HEADS))
     parser.add_argument("--no-start", action="store_true", help="leave the command line's first answer out")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--record", metavar="NAME", help="keep the figures in benchmarks/results/NAME.json")
+    parser.add_argument("--load", default="", help="what else computed on the machine")
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     texts = docstring_texts()
@@ -172,7 +177,7 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        folders = save_models(scratch)
+        folders = save_models(scratch, options.uses)
         for use in options.uses:
             model = clearhead.load(folders[use])
             about = list(zip(texts[-200:], passages[-200:], strict=True)) if use == "answer" else texts[-200:]
@@ -202,6 +207,27 @@ def main() -> None:
                     row |= {"cpu_ms": round(float(medians[engine][1]), 3), "cpu_times_onnx": round(cpu, 2)}
                     rows.append(row)
                     print(row, flush=True)
+    if options.record:
+        engines_of = {"fp32": "clearhead", "int8": "clearhead int8"}
+        columns = {"": "{}", "threads": "{}"} | {
+            f"{kind}, {by}": "{:.2f}, {:.2f}: {:.2f}" for kind in engines_of for by in ("by the clock", "processor")
+        }
+        by_engine = {(row["use"], row["threads"], row["engine"]): row for row in rows}
+        table = [
+            [f"`{use}`", threads]
+            + [
+                [
+                    by_engine[use, threads, engine.replace("clearhead", name)][key]
+                    for name in ("clearhead", "ONNX Runtime")
+                ]
+                + [by_engine[use, threads, engine][times]]
+                for engine in engines_of.values()
+                for key, times in (("median_ms", "times_onnx"), ("cpu_ms", "cpu_times_onnx"))
+            ]
+            for use in options.uses
+            for threads in options.threads
+        ]
+        record(options.record, columns, table, threads=max(options.threads), load=options.load)
     if not options.no_start:
         clock_s, cpu_s = first_answer(minilm())
         rows.append({"engine": "clearhead embed, command", "seconds": clock_s, "cpu_s": cpu_s})

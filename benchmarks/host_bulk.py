@@ -3,11 +3,13 @@
 The network is as good as none (2 layers, width 32), so that nearly all time is the host's: tokenising, packing,
 batching and making results. Texts are sentences of the standard library's docstrings, and passages of 150 words of the
 same; the tokenizer is trained on them, so that nothing is needed that is not on every machine. Two checkouts are
-compared by running it with the sources of each, in turns. The processor's time counts, of all threads: of that, how
-much the tokenizer's library takes and how much the encoder. The rest is Python and numpy, which one core must do for
-each text while a GPU computes, so that it is the ceiling of one process.
+compared by running it with the sources of each, in turns: `--json` keeps the figures of one, and `--before` puts them
+beside those of the other. The processor's time counts, of all threads: of that, how much the tokenizer's library takes
+and how much the network. The rest is Python and numpy, which one core must do for each text while a GPU computes, so
+that it is the ceiling of one process.
 
 usage: python benchmarks/host_bulk.py [--count 2000] [--rounds 5] [--threads 1] [--json FILE]
+       [--before FILE --record NAME]
 """
 
 import argparse
@@ -24,9 +26,23 @@ from typing import Any
 import torch
 
 from clearhead import BertConfig, Model, train_tokenizer
+from clearhead.pipelines.embedding import _Pooled
+from clearhead.pipelines.runner import HeadForward
 from docstrings import docstring_texts
+from record import record
 
 WORDS = 150  # of a passage
+TARGETS = {"classify": 30_000, "tag": 8_000, "answer": 8_000}  # texts a second on an H200
+COLUMNS = {
+    "Use": "{}",
+    "tokenizer": "{:.0f}",
+    "Python before": "{:.1f}",
+    "Python now": "{:.1f}",
+    "calls before": "{:,.0f}",
+    "calls now": "{:,.0f}",
+    "texts/s a core now": "{:,.0f}",
+    "target on an H200": "{:,.0f}",
+}
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-MISC", "I-MISC"]
 
 
@@ -90,27 +106,31 @@ def main() -> None:
         "--calls", action=argparse.BooleanOptionalAction, default=True, help="count function calls, too"
     )
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--before", type=Path, help="what --json kept of other sources")
+    parser.add_argument("--record", metavar="NAME", help="keep both in benchmarks/results/NAME.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)  # the tokenizer's own threads
     texts = docstring_texts()
     model = tiny_model(texts)
     rows = []
-    library, encoder = Timed(type(model.tokenizer), "_run"), Timed(type(model.encoder), "forward")
+    library = Timed(type(model.tokenizer), "_run")
+    networks = Timed(HeadForward, "__call__"), Timed(_Pooled, "__call__")
     for name, (count, run) in uses(model, texts, options.count).items():
         run()
         turns = []
         for _ in range(options.rounds):
-            library.spent = encoder.spent = 0.0
+            for timed in (library, *networks):
+                timed.spent = 0.0
             start = time.process_time()
             run()
-            turns.append((time.process_time() - start, library.spent, encoder.spent))
+            turns.append((time.process_time() - start, library.spent, sum(timed.spent for timed in networks)))
         whole, words, network = min(turns)
         row = {
             "use": name,
             "ms_per_1000": round(1e6 * whole / count, 1),
             "of_it_tokenizer": round(1e6 * words / count, 1),
-            "of_it_encoder": round(1e6 * network / count, 1),
+            "of_it_network": round(1e6 * network / count, 1),
             "rest": round(1e6 * (whole - words - network) / count, 1),
             "spread": round(max(turns)[0] / whole, 2),
         }
@@ -122,6 +142,20 @@ def main() -> None:
         print(row, flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.record:
+        old = {row["use"]: row for row in json.loads(options.before.read_text())}
+        table = [
+            [
+                f"`{row['use']}`",
+                row["of_it_tokenizer"],
+                *(which["rest"] for which in (old[row["use"]], row)),
+                *(which["calls_per_text"] for which in (old[row["use"]], row)),
+                round(1e6 / row["rest"], -2),
+                TARGETS.get(row["use"]),
+            ]
+            for row in rows
+        ]
+        record(options.record, COLUMNS, table, threads=options.threads, load="with much other work")
 
 
 if __name__ == "__main__":

@@ -179,7 +179,7 @@ def embed(
         vectors = merged(ready.windows, pooled, join)
         found.append(_cut(vectors, kept, vector).numpy())
     if len(found) == 1:
-        return found[0]
+        return np.ascontiguousarray(found[0])  # as it is, but where it was cut
     return np.concatenate(found) if found else np.zeros((0, kept), np.float32)
 
 
