@@ -31,6 +31,7 @@ from clearhead.nn.hooks import hidden_states
 from clearhead.nn.layout import Layout, Packed
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.runner import per_token, run
+from clearhead.text import Tokenizer
 from clearhead.text.packed import Sequences
 from clearhead.training.loop import train
 from clearhead.training.settings import Every, Settings
@@ -170,25 +171,38 @@ def word_states(model: Model, examples: Sequence[WordsExample]) -> Tensor:
 
     Long sentences are read in windows, each word where it sees most; a word without pieces has zeros.
     """
-    windows = encode_tags(examples, model.tokenizer, length=model.encoder.max_length)
-    encoded = windows.encoded
 
     def layers(batch: Batch) -> Tensor:
         """Packed batch -> (N, K, D)."""
         return torch.stack(hidden_states(model.encoder, batch.ids, batch.layout, batch.segments), 1)
 
+    return of_words(model.encoder, layers, examples, model.tokenizer, model.encoder.max_length)
+
+
+def of_words(
+    module: nn.Module,
+    forward: Callable[[Batch], Tensor],
+    examples: Sequence[WordsExample],
+    tokenizer: Tokenizer,
+    length: int,
+) -> Tensor:
+    """What `forward` of a packed batch, (N, …), says of each word's first piece: (W, …) in float16, on the CPU."""
+    windows = encode_tags(examples, tokenizer, length=length)
+    encoded, found = windows.encoded, None
     before = np.cumsum(windows.sizes) - windows.sizes  # words of the sentences before
-    found = torch.zeros(int(windows.sizes.sum()), len(model.encoder.blocks) + 1, model.encoder.width).half()
     for start in range(0, len(encoded), _WINDOWS):
         chosen = range(start, min(start + _WINDOWS, len(encoded)))
         spans = [slice(encoded.offsets[i], encoded.offsets[i + 1]) for i in chosen]
         kinds = [() if encoded.segments is None else encoded.segments[span].tolist() for span in spans]
         inputs = Sequences.of([encoded.ids[span].tolist() for span in spans], kinds)
-        tables = run(model.encoder, layers, per_token, inputs).split(inputs.lengths.tolist())
-        for i, span, states in zip(chosen, spans, tables, strict=True):
+        rows = run(module, forward, per_token, inputs)
+        if found is None:
+            found = torch.zeros(int(windows.sizes.sum()), *rows.shape[1:], dtype=torch.float16)
+        for i, span, states in zip(chosen, spans, rows.split(inputs.lengths.tolist()), strict=True):
             words = windows.words[span]
             places = before[windows.owners[i]] + words[words >= 0]
             found[torch.from_numpy(places)] = states[torch.from_numpy(words >= 0)].half()
+    assert found is not None
     return found
 
 

@@ -78,7 +78,8 @@ inside.through_layers(model, "The chef [MASK] the meal.")
 
 # %% [markdown]
 # Two questions close deck 004: is there a better feature extractor than the Transformer, and a better task than MLM and
-# NSP? `docs/benchmarks.md` has our own table, at equal compute on equal data.
+# NSP? `docs/benchmarks.md` has our own table, at equal compute on equal data, and another, "The lectures' claims", of CBOW, ELMo, GPT,
+# BERT, T5 and replaced tokens.
 #
 # ## Exercises
 #
