@@ -113,6 +113,8 @@ def parse_where(written: Iterable[str]) -> tuple[Condition, ...]:
             raise BadInput(f"{short(one)} is no filter; write KEY=VALUE, KEY>=VALUE (<, <=, >) or KEY in A,B")
         key, operator, value, several = match.groups()
         check_key(key)
+        told = f"{short(one)} has two operators; write one, or quotes round a value that begins with one"
+        require(not value or value[0] not in "=<>", told, BadInput)
         if operator in (None, "="):
             parts = [value] if operator else [part.strip() for part in several.split(",")]
             found.append(Condition(key, "=", tuple(same for part in parts for same in _readings(part))))
