@@ -123,7 +123,7 @@ def test_what_an_encoder_reads_is_not_said_again(called, service):
         (["ask", "Who?", "--context", "{folder}"], "a service does not search "),
         (["embed", "a", "--precision", "int8"], "int8 is cut by the ranges of all vectors"),
         (["classify", "a", "--skill", "spa"], "there is no skill 'spa'; there are "),
-        (["answer"], "No such command"),
+        (["reply"], "No such command"),
     ],
 )
 def test_what_needs_a_model_here_is_refused_in_one_sentence(called, service, words, told):
