@@ -19,10 +19,11 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
+import onnxruntime
 import torch
 import transformers
 
-from cpu_latency import export_onnx
+from cpu_latency import save_models
 from real_weights import minilm
 
 BATCH = 16
@@ -48,28 +49,23 @@ def engines(folder: Path, scratch: Path, threads: int) -> Iterator[tuple[str, En
         quantize_(small, Int8DynamicActivationInt8WeightConfig())
         yield "torchao, int8, eager", in_torch(small)
         yield "torchao, int8, compiled", in_torch(torch.compile(small))
-    export_onnx(folder, scratch / "model.onnx")
-    if find_spec("onnxruntime"):
-        import onnxruntime
-        from onnxruntime.quantization import quantize_dynamic
-
-        quantize_dynamic(scratch / "model.onnx", scratch / "int8.onnx", per_channel=True)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        for name, file in (("fp32", "model.onnx"), ("int8, dynamic", "int8.onnx")):
-            session = onnxruntime.InferenceSession(scratch / file, options, providers=["CPUExecutionProvider"])
-            names = {one.name for one in session.get_inputs()}
-            yield (
-                f"ONNX Runtime, {name}",
-                lambda batch, run=session.run, names=names: run(None, {n: batch[n] for n in names})[0],
-            )
+    save_models(scratch, ["embed"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    for name, file in (("fp32", "embed.onnx"), ("int8, dynamic", "embed-int8.onnx")):
+        session = onnxruntime.InferenceSession(scratch / file, options, providers=["CPUExecutionProvider"])
+        names = {one.name for one in session.get_inputs()}
+        yield (
+            f"ONNX Runtime, {name}",
+            lambda batch, run=session.run, names=names: run(None, {n: batch[n] for n in names})[0],
+        )
     if find_spec("openvino"):
         import openvino
 
         core = openvino.Core()
         for name, more in (("f32 asked for", {"INFERENCE_PRECISION_HINT": "f32"}), ("as it comes", {})):
             settings = {"INFERENCE_NUM_THREADS": threads, **more}
-            compiled = core.compile_model(scratch / "model.onnx", "CPU", settings)
+            compiled = core.compile_model(scratch / "embed.onnx", "CPU", settings)
             names = {one.any_name for one in compiled.inputs}
             yield (
                 f"OpenVINO, {name}",
