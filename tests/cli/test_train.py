@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import clearhead as ch
+
 
 def test_an_objective_that_is_not_there_is_answered_by_all_that_are(run, tmp_path):
     (tmp_path / "a.txt").write_text("a text", encoding="utf-8")
@@ -86,3 +88,16 @@ def test_data_larger_than_the_memory_is_streamed(run, folder, tmp_path):
     assert code == 0
     assert json.loads(told)["task"] == "classify"
     assert (out / "corpus" / "examples" / "ids").stat().st_size > 0
+
+
+def test_a_pre_training_takes_the_built_in_tokenizer(run, tmp_path):
+    text, small = (
+        tmp_path / "a.txt",
+        ("num_hidden_layers=1", "hidden_size=8", "num_attention_heads=1", "intermediate_size=8"),
+    )
+    text.write_text("The animal was tired.\n\nThe street was wide.\n" * 40, encoding="utf-8")
+    asked = ["pretrain", "--corpus", text, "--out", tmp_path / "out", "--tokenizer", "builtin:encoder"]
+    asked += ["--steps", "1", "--device", "cpu", "--set", "length=16", "--set", "tokens=32"]
+    code, _, err = run(*map(str, asked), *(part for one in small for part in ("--set", f"model.{one}")))
+    assert code == 0, err
+    assert ch.Tokenizer.from_folder(tmp_path / "out").digest == ch.load().tokenizer.digest

@@ -42,7 +42,9 @@ def pretrain(
     model: str | None = Option(
         None, "--model", "-m", help="A folder to go on with, or to adapt to your text; or one such as builtin:bert."
     ),
-    tokenizer: str | None = Option(None, help="A folder with a tokenizer. Default: one is trained on the corpus."),
+    tokenizer: str | None = Option(
+        None, help="A folder with a tokenizer, or builtin:encoder for its own. Default: one is trained on the corpus."
+    ),
     vocabulary: int | None = Option(None, help=f"Tokens of a tokenizer that is trained here; default {VOCABULARY:,}."),
     dry_run: bool = Option(False, "--dry-run", help="Show the recipe as it would be run, and train nothing."),
     run: Training,
@@ -55,14 +57,12 @@ def pretrain(
     Example: `clearhead pretrain --corpus wiki.jsonl.xz --out ./my-bert --preset mini --minutes 20`
     """
     from clearhead.data.corpus import Corpus
-    from clearhead.hub.remote import BUILT_IN, find
     from clearhead.text import Tokenizer
     from clearhead.training.recipes.language import model_type
     from clearhead.training.recipes.published import NewModel
     from clearhead.training.recipes.run import for_device, learn_vocabulary_once
 
-    # else a folder that is not there would be looked for on the hub
-    start = None if model is None else find(model) if model.startswith(BUILT_IN) else Path(model)
+    start = None if model is None else _folder(model)
     own_family = start is not None and family == model_type(start)
     for option, value, new, given in (
         ("--preset", preset, "model", model),
@@ -92,7 +92,7 @@ def pretrain(
     texts = Corpus(corpus)
     own = model is None or plan.model == shape
     require(own, f"--set model.… is for a new model, and {model} has its own sizes; leave it out", BadInput)
-    if (words_in := tokenizer or start) is not None:
+    if (words_in := start if tokenizer is None else _folder(tokenizer)) is not None:
         words = Tokenizer.from_folder(words_in)
     else:
         with progress("learning a vocabulary", texts.size, of_bytes=True) as advance:
@@ -102,6 +102,13 @@ def pretrain(
             texts, words, out.path, plan, start=start, overwrite=out.overwrite, progress=advance, **keywords
         )
     yield from training_rows(result, out.path, repr(trained))
+
+
+def _folder(name: str) -> Path:
+    """Where a built-in model is, or what is named, which would else be looked for on the hub if it is not there."""
+    from clearhead.hub.remote import BUILT_IN, find
+
+    return find(name) if name.startswith(BUILT_IN) else Path(name)
 
 
 def _plan(family: str | None, preset: str | None, objective: str | None, model: Path | None) -> tuple[Any, Any, str]:
