@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from clearhead.errors import BadInput, WrongTask
-from clearhead.inside import block_view, one_block
+from clearhead.inside import one_block
 from clearhead.inside.block_view import FEATURES
 from clearhead.inside.trace import trace
 from inside.models import small
@@ -42,11 +42,10 @@ def test_of_an_encoder_decoder_it_is_the_encoders():
     assert len(data["blocks"]) == len(trace(translator(), TEXTS[0]).layers)
 
 
-def test_what_cannot_be_shown_is_said(monkeypatch):
+def test_what_cannot_be_shown_is_said():
     with pytest.raises(BadInput, match="layer 9 does not exist"):
         one_block(small(), TEXT, layer=9)
     with pytest.raises(WrongTask, match="is recurrent and has no blocks"):
         one_block(translator("seq2seq-gru"), TEXT)
-    monkeypatch.setattr(block_view, "LIMIT", 4)
-    with pytest.raises(BadInput, match="this page shows at most 4"):
-        one_block(small(), TEXT)
+    with pytest.raises(BadInput, match="this page shows at most 128"):
+        one_block(small(), f"{TEXT} " * 40)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import WrongTask, keywords, require
 from clearhead.inside.model_view import anatomy
-from clearhead.inside.page import LIMIT, View, check_length, rounded
-from clearhead.inside.trace import trace
+from clearhead.inside.page import View, rounded
+from clearhead.inside.trace import trace_of_short
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.pipelines.model import Model
 
@@ -26,8 +26,7 @@ def one_block(model: Model, text: str, pair: str | None = None, *, layer: int = 
     """
     told = f"a {model.family} is recurrent and has no blocks; see how it writes: look decoding"
     require(hasattr(model, "encoder"), told, WrongTask)
-    check_length(len(model.tokenizer.encode(text, pair)), LIMIT)  # before it is read, which takes its time
-    passed = trace(model, text, pair)
+    passed = trace_of_short(model, text, pair)
     passed.attention(layer, 0)  # refuses a layer that is not there
     blocks: Any = model.encoder.encoder_blocks if isinstance(model.encoder, EncoderDecoder) else model.encoder.blocks
     pre_norm = torch.equal(passed.layers[0].middle, passed.layers[0].attention_sum)

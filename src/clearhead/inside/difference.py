@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from clearhead.errors import BadInput, keywords, require
-from clearhead.inside.page import View, check_length, page, rounded
-from clearhead.inside.trace import Trace, trace
+from clearhead.inside.page import View, page, rounded
+from clearhead.inside.trace import Trace, trace_of_short
 from clearhead.pipelines.model import Model
 
 SCRIPTS = ("shared/heatmap.js", "main.js")
@@ -32,11 +32,9 @@ def difference(
     other_pair: str | None = None,
 ) -> View:
     """Compare how two models read a text, or how they read two texts: `other`, and its pair, is for the second."""
-    text_b = text if other is None else other
-    pair_b = pair if other_pair is None else other_pair
-    lengths = len(first.tokenizer.encode(text, pair)), len(second.tokenizer.encode(text_b, pair_b))
-    check_length(max(lengths), LIMIT)  # before they are read, which takes its time
-    one, two = trace(first, text, pair), trace(second, text_b, pair_b)
+    one = trace_of_short(first, text, pair, most=LIMIT)
+    other_pair = pair if other_pair is None else other_pair
+    two = trace_of_short(second, text if other is None else other, other_pair, most=LIMIT)
     pairs = aligned(one.tokens, two.tokens)
     nothing = "the two texts have no token in common, so there is nothing to compare; give texts that share words"
     require(bool(pairs), nothing, BadInput)

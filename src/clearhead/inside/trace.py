@@ -14,7 +14,7 @@ from clearhead.errors import BadInput, keywords, require
 from clearhead.hub.checkpoint import export_tokenizer
 from clearhead.inside.attention_view import Telling, heads_view, telling_head
 from clearhead.inside.by_hand import step_view
-from clearhead.inside.page import View
+from clearhead.inside.page import LIMIT, View, check_length
 from clearhead.nn.attention import causal_mask, scaled_scores, window_mask
 from clearhead.nn.decoder import EncoderDecoder
 from clearhead.nn.embeddings import inner_of
@@ -214,7 +214,17 @@ def trace(model: Model, text: str, pair: str | None = None) -> Trace:
     >>> clearhead.trace(clearhead.load(), "Be alert!")
     Trace(5 tokens, 12 layers × 6 heads: [CLS] be alert ! [SEP])
     """
+    return _trace_of(model, encoded(model, text, pair), text, pair)
+
+
+def trace_of_short(model: Model, text: str, pair: str | None = None, *, most: int = LIMIT) -> Trace:
+    """Trace for a picture of at most so many tokens; more are refused before they are read, which takes its time."""
     encoding = encoded(model, text, pair)
+    check_length(len(encoding), most)
+    return _trace_of(model, encoding, text, pair)
+
+
+def _trace_of(model: Model, encoding: Encoding, text: str, pair: str | None) -> Trace:
     sides = sides_of(encoding, pair is not None)
     found = trace_ids(model.encoder, encoding.ids, encoding.segments, encoding.tokens, sides)
     texts = (text,) if pair is None else (text, pair)

@@ -28,7 +28,7 @@ from clearhead.inside.page import LIMIT, View, check_length, rounded
 from clearhead.inside.pretraining_view import pretraining
 from clearhead.inside.runs import training_runs
 from clearhead.inside.senses import senses_of
-from clearhead.inside.trace import Trace, trace
+from clearhead.inside.trace import trace, trace_of_short
 from clearhead.nn.hooks import evaluating
 from clearhead.pipelines.model import Model
 from clearhead.pipelines.search.index import Method
@@ -40,18 +40,13 @@ def _attention(model: Model, text: str, pair: str | None) -> View:
 
 
 def _step(model: Model, text: str, token: str, layer: int, head: int) -> View:
-    return _traced(model, text).step(int(token) if token.isdecimal() else token, layer, head)
+    return trace_of_short(model, text).step(int(token) if token.isdecimal() else token, layer, head)
 
 
 def _qkv(model: Model | None, text: str | None, token: str | None, layer: int | None, head: int | None) -> View:
     if model is None or text is None:
         return by_hand()
-    return _traced(model, text).step(int(token) if token and token.isdecimal() else token, layer, head)
-
-
-def _traced(model: Model, text: str) -> Trace:
-    check_length(len(model.tokenizer.encode(text)), LIMIT)  # before it is read, which takes its time
-    return trace(model, text)
+    return trace_of_short(model, text).step(int(token) if token and token.isdecimal() else token, layer, head)
 
 
 def _map(model: Model, word: str, texts: str | None) -> View:
